@@ -192,6 +192,7 @@ const (
 	postgresqlCapability = "PostgreSQL Databases"
 	mysqlCapability      = "MySQL Databases"
 	backupsCapability    = "Database Backups"
+	momentsCapability    = "Database Point-in-Time Recovery"
 	logsCapability       = "Database Logs"
 	clustersCapability   = "Database Clusters"
 	restartCapability    = "Database Restart"
@@ -221,6 +222,7 @@ func (a *API) capabilities(region string) []string {
 		{encryptionCapability, has(func(e catalog.Engine) bool { return e.EncryptionMissing == "" })},
 		{backupsCapability, can.Backups && !lacks(func(l catalog.Lacks) bool { return l.Backups })},
 		{"PostgreSQL " + backupsCapability, can.Backups && lacks(func(l catalog.Lacks) bool { return l.Backups })},
+		{"PostgreSQL " + momentsCapability, can.Backups && lacks(func(l catalog.Lacks) bool { return l.Moments && !l.Backups })},
 		{logsCapability, can.Logs && !lacks(func(l catalog.Lacks) bool { return l.Logs })},
 		{"PostgreSQL " + logsCapability, can.Logs && lacks(func(l catalog.Lacks) bool { return l.Logs })},
 		{"PostgreSQL " + clustersCapability, lacks(func(l catalog.Lacks) bool { return l.Nodes })},

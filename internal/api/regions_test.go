@@ -43,6 +43,9 @@ func TestRegions(t *testing.T) {
 	place.can.Engines = append(place.can.Engines, catalog.Engine{Engine: cluster.MySQL, Series: "10.11", Lacks: catalog.Lacks{Backups: true, Logs: true, Nodes: true}})
 	look("/v4/regions/kube", `"capabilities":["Managed Databases","PostgreSQL Databases","MySQL Databases","Disk Encryption","PostgreSQL Database Backups",`+
 		`"PostgreSQL Database Logs","PostgreSQL Database Clusters"]`)
+	place.can.Engines[len(place.can.Engines)-1].Lacks = catalog.Lacks{Moments: true, Logs: true, Nodes: true}
+	look("/v4/regions/kube", `"capabilities":["Managed Databases","PostgreSQL Databases","MySQL Databases","Disk Encryption","Database Backups",`+
+		`"PostgreSQL Database Point-in-Time Recovery","PostgreSQL Database Logs","PostgreSQL Database Clusters"]`)
 	place.can.Away = "It is away"
 	look("/v4/regions/kube", `"status":"degraded"`)
 	look("/v4/regions/local", `"status":"ok"`)

@@ -94,8 +94,8 @@ type Engine struct {
 	Extensions []Extension
 }
 
-// Lacks is what can't be done with databases of an engine: their backups, what needs their logs, and having several nodes.
-type Lacks struct{ Backups, Logs, Nodes bool }
+// Lacks is what can't be done with databases of an engine: their backups, restores to moments between those, what needs their logs, and having several nodes.
+type Lacks struct{ Backups, Moments, Logs, Nodes bool }
 
 // ID is "engine/series".
 func (e Engine) ID() string { return string(e.Engine) + "/" + e.Series }

@@ -56,9 +56,9 @@ type Abilities struct {
 	Engines []Engine
 	// Backups reports whether databases are backed up, restored and forked.
 	Backups bool
-	// KeepsBackups reports whether backups are kept where the databases are, and not in steward's archive: then they can be forked there only,
-	// and to any moment since.
-	KeepsBackups bool
+	// KeepsBackups reports whether backups are kept where the databases are, and not in steward's archive: then they can be forked there only. Moments
+	// reports whether what is written between such backups is kept as well, so that any moment since can be had; For says so.
+	KeepsBackups, Moments bool
 	// Logs reports whether their servers' logs can be read.
 	Logs bool
 	// Restarts and Switchovers report whether owners can ask for them.
@@ -92,8 +92,10 @@ func (c *Catalog) Abilities(region string) Abilities {
 // For are what a region can do with databases of one engine.
 func (c *Catalog) For(region string, engine cluster.Engine) Abilities {
 	can := c.Abilities(region)
+	can.Moments = can.KeepsBackups
 	for _, e := range can.Engines {
 		if e.Engine == engine {
+			can.Moments = can.Moments && !e.Lacks.Backups && !e.Lacks.Moments
 			can.Backups, can.KeepsBackups = can.Backups && !e.Lacks.Backups, can.KeepsBackups && !e.Lacks.Backups
 			can.Logs = can.Logs && !e.Lacks.Logs
 		}

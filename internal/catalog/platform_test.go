@@ -106,3 +106,27 @@ func TestLacks(t *testing.T) {
 		t.Errorf("a series that only another platform has: %s", got)
 	}
 }
+
+// TestFor: what databases of one engine lack in a region isn't among what those can.
+func TestFor(t *testing.T) {
+	t.Parallel()
+	c := &Catalog{
+		Regions: []Region{{ID: "kube", Platform: Platform{Kind: Kubernetes}}},
+		Elsewhere: elsewhere{"kube": {Backups: true, KeepsBackups: true, Logs: true, Engines: []Engine{
+			{Engine: cluster.PostgreSQL, Series: "15"}, {Engine: cluster.MySQL, Series: "10.11", Lacks: Lacks{Moments: true, Logs: true}},
+		}}},
+	}
+	if can := c.For("kube", cluster.PostgreSQL); !can.Backups || !can.KeepsBackups || !can.Moments || !can.Logs {
+		t.Errorf("postgresql: %+v", can)
+	}
+	if can := c.For("kube", cluster.MySQL); !can.Backups || !can.KeepsBackups || can.Moments || can.Logs {
+		t.Errorf("mysql: %+v", can)
+	}
+	c.Elsewhere.(elsewhere)["kube"].Engines[1].Lacks.Backups = true
+	if can := c.For("kube", cluster.MySQL); can.Backups || can.KeepsBackups || can.Moments {
+		t.Errorf("without backups: %+v", can)
+	}
+	if can := c.For("local", cluster.MySQL); can.KeepsBackups || can.Moments {
+		t.Errorf("on the host: %+v", can)
+	}
+}

@@ -28,7 +28,7 @@ func backedUp(can catalog.Abilities) bool { return can.Backups }
 // continuous reports whether what a database's servers write between backups is archived.
 func (d Deps) continuous(c cluster.Cluster) bool {
 	if r, ok := d.Catalog.Region(c.Region); ok && !r.Platform.OnHost() {
-		return d.Catalog.For(c.Region, c.Engine).KeepsBackups
+		return d.Catalog.For(c.Region, c.Engine).Moments
 	}
 	return d.Continuous
 }

@@ -67,6 +67,9 @@ type Placed interface {
 	// Admit makes a pristine server what one is that was made of a Template and bootstrapped, with its superuser's password. Afterwards our account
 	// works, and the superuser is whose it was. Cut short, it begins anew.
 	Admit(ctx context.Context, n Node, password string) error
+	// TakeOver gives a server that began with a copy of one of ours the passwords of today: n's, and its superuser's. Our account has n.AdminPassword, or
+	// n.TemplatePassword where that is set. Cut short, it begins anew.
+	TakeOver(ctx context.Context, n Node, password string) error
 }
 
 // MainFile is the one that names the others, or needs none.

@@ -198,6 +198,35 @@ func (s *session) admit(ctx context.Context, n engine.Node) error {
 	return s.exec(ctx, all...)
 }
 
+// TakeOver implements engine.Placed. Our own password comes last: until then the one before opens the server.
+func (d *Driver) TakeOver(ctx context.Context, n engine.Node, password string) error {
+	opens := n
+	s, err := d.adminWith(ctx, n, n.AdminPassword)
+	if errors.Is(err, engine.ErrAuthentication) && n.TemplatePassword != "" {
+		opens.AdminPassword = n.TemplatePassword
+		s, err = d.adminWith(ctx, n, n.TemplatePassword)
+	}
+	if err != nil {
+		return fmt.Errorf("take the server over: %w", err)
+	}
+	defer s.close()
+	if err := d.SetRootPassword(ctx, opens); err != nil {
+		return fmt.Errorf("take the server over: %w", err)
+	}
+	f := flavourOf(n.Installation.Flavour)
+	for _, account := range []struct{ name, password string }{
+		{"'" + superuser + "'@'localhost'", password},
+		{"'" + superuser + "'@'%'", password},
+		{"'" + adminUser + "'@'localhost'", n.AdminPassword},
+		{ours, n.AdminPassword},
+	} {
+		if err := setPassword(ctx, s, f, account.name, account.password, ""); err != nil {
+			return fmt.Errorf("take the server over: %w", err)
+		}
+	}
+	return nil
+}
+
 // statementsIn splits a script, in which lines may say what ends a statement.
 func statementsIn(script string) []string {
 	var all []string

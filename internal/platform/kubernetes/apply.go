@@ -85,7 +85,7 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) (chan
 	if want.Size > 1 {
 		objects = append(objects, made.service(made.names.reads(), cluster.Replica))
 	}
-	kept, err := d.tlsSecret(ctx, made.names)
+	kept, err := d.tlsSecret(ctx, made.op, made.names)
 	if err != nil {
 		return false, err
 	}
@@ -143,10 +143,11 @@ func (d *Driver) desire(ctx context.Context, want platform.Wanted, is view) (des
 	if want.Encrypted && d.o.EncryptedStorageClass == "" {
 		return made, &permanentError{errors.New("there is no encrypted storage in this region")}
 	}
-	if c := is.postgres(); c != nil {
-		made.keep(c)
+	if is.object != nil {
+		made.note(is.object)
+		made.op.keep(&made, is.object)
 	}
-	if made.keepsBackups() && (made.archive == "" && (is.object == nil || want.Patch || is.hibernates()) || made.archive != "") {
+	if made.archives() && (made.archive == "" && (is.object == nil || want.Patch || is.hibernates()) || made.archive != "") {
 		made.archiveTo(d.o.ObjectStore)
 	}
 	if is.object != nil {

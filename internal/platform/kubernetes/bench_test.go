@@ -237,7 +237,7 @@ func (b *bench) stored(t *testing.T, c cluster.Cluster) []string {
 func (b *bench) leftovers(t *testing.T, id cluster.ID) []string {
 	t.Helper()
 	var all []string
-	for _, list := range []client.ObjectList{&cnpg.ClusterList{}, &corev1.PodList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}, &cnpg.BackupList{}, &mariadb.List{}} {
+	for _, list := range []client.ObjectList{&cnpg.ClusterList{}, &corev1.PodList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{}, &cnpg.BackupList{}, &mariadb.List{}, &mariadb.PhysicalBackupList{}} {
 		err := b.c.List(t.Context(), list, client.InNamespace(b.namespace), client.MatchingLabels{"steward/cluster": strconv.Itoa(int(id))})
 		if err != nil {
 			t.Fatal(err)

@@ -37,7 +37,7 @@ func (d *Driver) Pending(ctx context.Context, want platform.Wanted) ([]cluster.T
 	if newest, err := d.newest(want.Engine, want.Series, images); err == nil && newest != is {
 		tasks = append(tasks, cluster.Task{Kind: cluster.TaskUpdate, From: versionOf(is), To: versionOf(newest)})
 	}
-	if d.o.keepsBackups(want.Engine) && v.object.GetAnnotations()[archiveAnnotation] == "" {
+	if d.o.keepsBackups() && v.op.archives() && v.object.GetAnnotations()[archiveAnnotation] == "" {
 		tasks = append(tasks, cluster.Task{Kind: cluster.TaskRestart})
 	}
 	cert, err := d.knownCertificate(ctx, v)

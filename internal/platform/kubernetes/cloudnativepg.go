@@ -48,6 +48,13 @@ func (cloudNativePG) kinds() []client.ObjectList {
 	return []client.ObjectList{&cnpg.ClusterList{}, &cnpg.BackupList{}}
 }
 
+func (cloudNativePG) labels(object string) map[string]string {
+	return map[string]string{cnpg.ClusterLabel: object}
+}
+
+// tls implements operator: names of servers' own don't change.
+func (cloudNativePG) tls(n names) string { return n.base() + "-tls" }
+
 func (cloudNativePG) owns(p *corev1.Pod, object string) bool {
 	return p.Labels[cnpg.ClusterLabel] == object && p.Labels[cnpg.PodRoleLabel] == cnpg.InstanceRole
 }
@@ -203,7 +210,7 @@ func (o cloudNativePG) object(d desired) (object, error) {
 			Instances: node.ClusterSize, ImageName: d.image, PrimaryUpdateStrategy: "unsupervised", PrimaryUpdateMethod: "switchover",
 			InheritedMetadata: &cnpg.Metadata{Labels: d.labels()}, Bootstrap: o.bootstrap(d),
 			Plugins: d.plugins, ExternalClusters: d.from,
-			Certificates: &cnpg.Certificates{ServerCASecret: d.ca(), ServerTLSSecret: d.tls()},
+			Certificates: &cnpg.Certificates{ServerCASecret: d.ca(), ServerTLSSecret: o.tls(d.names)},
 			PostgreSQL:   cnpg.PostgreSQL{Parameters: settings, PgHBA: append([]string{rule}, access...), Synchronous: synchronous(d)},
 			Storage:      cnpg.Storage{Size: fmt.Sprintf("%dMi", d.diskMB), StorageClass: d.storageClass(), ResizeInUseVolumes: new(true)},
 			Resources:    d.resources(), EnableSuperuserAccess: new(false), EnablePDB: new(node.ClusterSize > 1),
@@ -276,7 +283,7 @@ func (o cloudNativePG) secrets(d desired, s secretValues, born bool) ([]client.O
 	_, owner := o.told.FirstDatabase()
 	all := []client.Object{
 		reloaded(d.secret(d.ca(), corev1.SecretTypeOpaque, map[string][]byte{"ca.crt": s.ca})),
-		reloaded(d.secret(d.tls(), corev1.SecretTypeTLS, map[string][]byte{corev1.TLSCertKey: s.cert, corev1.TLSPrivateKeyKey: s.key})),
+		reloaded(d.secret(o.tls(d.names), corev1.SecretTypeTLS, map[string][]byte{corev1.TLSCertKey: s.cert, corev1.TLSPrivateKeyKey: s.key})),
 		reloaded(d.secret(d.root(), corev1.SecretTypeBasicAuth, map[string][]byte{corev1.BasicAuthUsernameKey: []byte(owner), corev1.BasicAuthPasswordKey: s.root})),
 	}
 	if born {
@@ -293,9 +300,13 @@ func (o cloudNativePG) secrets(d desired, s secretValues, born bool) ([]client.O
 	})), nil
 }
 
-// keepsBackups reports whether the database's backups are kept in the region.
-func (d desired) keepsBackups() bool { return d.o.keepsBackups(d.op.engine()) }
-
-func (o *Options) keepsBackups(e cluster.Engine) bool {
-	return o.ObjectStore != "" && e == cluster.PostgreSQL
+// keep implements keeping.
+func (cloudNativePG) keep(d *desired, o object) {
+	c := o.(*cnpg.Cluster)
+	d.archive, d.plugins, d.begin, d.from = c.Annotations[archiveAnnotation], c.Spec.Plugins, c.Spec.Bootstrap, c.Spec.ExternalClusters
 }
+
+// archives reports whether the database's backups are kept in the region, and what is written between them.
+func (d desired) archives() bool { return d.o.keepsBackups() && d.op.archives() }
+
+func (o *Options) keepsBackups() bool { return o.ObjectStore != "" }

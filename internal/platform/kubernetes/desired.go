@@ -15,6 +15,7 @@ import (
 	"steward/internal/engine"
 	"steward/internal/platform"
 	"steward/internal/platform/kubernetes/cnpg"
+	"steward/internal/platform/kubernetes/mariadb"
 )
 
 // markAnnotation is on a cluster's object what its servers are to have read.
@@ -37,6 +38,8 @@ type desired struct {
 	plugins []cnpg.Plugin
 	begin   *cnpg.Bootstrap
 	from    []cnpg.ExternalCluster
+	// bootstrap is what begin is for MariaDB.
+	bootstrap *mariadb.BootstrapFrom
 	// cert is the servers' certificate.
 	cert []byte
 	// notes are annotations that stay what they are.

@@ -217,7 +217,34 @@ func (e *examination) mariaDB(ctx context.Context) {
 		}
 	}
 	last := all[len(all)-1]
-	e.try(ctx, e.example(op, last.image, last.series), installMariaDB, "kubectl get pods -A -l app.kubernetes.io/name=mariadb-operator")
+	const look = "kubectl get pods -A -l app.kubernetes.io/name=mariadb-operator"
+	made := e.example(op, last.image, last.series)
+	e.try(ctx, made, installMariaDB, look)
+	e.mariaDBBackup(ctx, made, look)
+}
+
+// mariaDBBackup looks whether the operator can be told where backups are, and tries an object of one. What is wrong with the bucket is told by itself.
+func (e *examination) mariaDBBackup(ctx context.Context, made desired, look string) {
+	if e.o.ObjectStore == "" {
+		return
+	}
+	said, options, err := describedStore(ctx, e.c, e.o)
+	if err != nil {
+		return
+	}
+	place, err := placeOf(said, options, "db-1")
+	if err != nil {
+		e.miss(fmt.Sprintf("MariaDB can't be backed up to the object store %s: %v", e.o.ObjectStore, err),
+			fmt.Sprintf("kubectl edit objectstores.%s -n %s %s", cnpg.BarmanGroupVersion.Group, e.o.Namespace, e.o.ObjectStore))
+		return
+	}
+	if err := write(ctx, client.WithFieldValidation(e.c, "Strict"), made.physicalBackup(1, place), client.DryRunAll); err != nil {
+		command := look
+		if isUndefined(err) {
+			command = installMariaDB
+		}
+		e.miss(fmt.Sprintf("a backup of MariaDB would be refused: %v", err), command)
+	}
 }
 
 // operator looks for the operator's version.

@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -47,15 +50,15 @@ var noted = []string{originAnnotation, reachedAnnotation, timelinesAnnotation, u
 // timelines are where the count of a cluster's failovers begins.
 type timelines struct{ timeline, failovers int }
 
-func timelinesOf(c *cnpg.Cluster) timelines {
+func timelinesOf(c object) timelines {
 	t := timelines{timeline: 1}
-	first, failovers, ok := strings.Cut(c.Annotations[timelinesAnnotation], "/")
+	first, failovers, ok := strings.Cut(c.GetAnnotations()[timelinesAnnotation], "/")
 	if n, err := strconv.Atoi(first); ok && err == nil {
 		t.timeline = n
 		t.failovers, _ = strconv.Atoi(failovers) // we wrote it
 	}
-	if c.Annotations[unfinishedAnnotation] != "" { // with which timeline it begins is yet to be seen
-		t.timeline = max(t.timeline, c.Status.TimelineID)
+	if c.GetAnnotations()[unfinishedAnnotation] != "" { // with which timeline it begins is yet to be seen
+		t.timeline = max(t.timeline, c.Timeline())
 	}
 	return t
 }
@@ -78,8 +81,8 @@ func (d *Driver) current(ctx context.Context, from client.Reader, id cluster.ID)
 	}
 	all, err := d.objects(ctx, from, id, fromMemory) // for each database that is new
 	for _, c := range all {
-		if c.Annotations[unfinishedAnnotation] == "" && c.Annotations[asideAnnotation] == "" {
-			n.generation = max(n.generation, generationOf(&c))
+		if c.GetAnnotations()[unfinishedAnnotation] == "" && c.GetAnnotations()[asideAnnotation] == "" {
+			n.generation = max(n.generation, generationOf(c))
 		}
 	}
 	return n, nil, err
@@ -90,15 +93,25 @@ func generationOf(o client.Object) int {
 	return g
 }
 
-// objects are the operator's objects of a cluster, oldest generation first.
-func (d *Driver) objects(ctx context.Context, from client.Reader, id cluster.ID, how ...client.ListOption) ([]cnpg.Cluster, error) {
-	var all cnpg.ClusterList
-	options := append(how, client.InNamespace(d.o.Namespace), client.MatchingLabels{clusterLabel: strconv.FormatInt(int64(id), 10)})
-	err := from.List(ctx, &all, options...)
-	if err != nil {
-		return nil, fmt.Errorf("list generations: %w", err)
+// objects are the operators' objects of a cluster, oldest generation first.
+func (d *Driver) objects(ctx context.Context, from client.Reader, id cluster.ID, how ...client.ListOption) ([]object, error) {
+	var all []object
+	options := append(how, client.InNamespace(d.o.Namespace), of(id))
+	for _, op := range d.operators {
+		list := op.kinds()[0]
+		if err := from.List(ctx, list, options...); err != nil {
+			return nil, fmt.Errorf("list generations: %w", err)
+		}
+		items, err := meta.ExtractList(list)
+		if err != nil {
+			return nil, fmt.Errorf("list generations: %w", err)
+		}
+		for _, item := range items {
+			all = append(all, item.(object)) // the first kind is that of its objects
+		}
 	}
-	return slices.SortedFunc(slices.Values(all.Items), func(a, b cnpg.Cluster) int { return generationOf(&a) - generationOf(&b) }), nil
+	slices.SortStableFunc(all, func(a, b object) int { return generationOf(a) - generationOf(b) })
+	return all, nil
 }
 
 // nextGeneration is one of which nothing is there.
@@ -123,12 +136,11 @@ func newArchive(c cluster.Cluster, generation int) string {
 	return archivePrefix(c) + "g" + strconv.Itoa(generation) + "-" + hex.EncodeToString(token)
 }
 
-// keep takes over from an object what is decided once.
-func (d *desired) keep(c *cnpg.Cluster) {
-	d.archive, d.plugins, d.begin, d.from = c.Annotations[archiveAnnotation], c.Spec.Plugins, c.Spec.Bootstrap, c.Spec.ExternalClusters
+// note takes over from an object the annotations that stay.
+func (d *desired) note(c object) {
 	d.notes = map[string]string{}
 	for _, name := range noted {
-		if value := c.Annotations[name]; value != "" {
+		if value := c.GetAnnotations()[name]; value != "" {
 			d.notes[name] = value
 		}
 	}
@@ -148,18 +160,15 @@ func (d *desired) archiveTo(store string) {
 // archiveTimeout is after how many seconds a file of WAL is archived that something was written to.
 const archiveTimeout = "60"
 
-// ours is an object as we wrote it, to be written again with other annotations.
-func ours(c *cnpg.Cluster) *cnpg.Cluster {
-	mine := &cnpg.Cluster{
-		TypeMeta:   metav1.TypeMeta{APIVersion: cnpg.GroupVersion.String(), Kind: "Cluster"},
-		ObjectMeta: metav1.ObjectMeta{Name: c.Name, Namespace: c.Namespace, Labels: map[string]string{}, Annotations: map[string]string{}}, Spec: c.Spec,
-	}
-	for name, value := range c.Labels {
+// oursOf is what we wrote of an object's name, labels and annotations.
+func oursOf(c object) metav1.ObjectMeta {
+	mine := metav1.ObjectMeta{Name: c.GetName(), Namespace: c.GetNamespace(), Labels: map[string]string{}, Annotations: map[string]string{}}
+	for name, value := range c.GetLabels() {
 		if strings.HasPrefix(name, "steward/") || name == "app.kubernetes.io/managed-by" {
 			mine.Labels[name] = value
 		}
 	}
-	for name, value := range c.Annotations { // but for the digest: what follows isn't what was written last
+	for name, value := range c.GetAnnotations() { // but for the digest: what follows isn't what was written last
 		if strings.HasPrefix(name, "steward/") && name != wroteAnnotation && name != takeOverAnnotation || name == cnpg.HibernationAnnotation || name == cnpg.RestartAnnotation {
 			mine.Annotations[name] = value
 		}
@@ -168,10 +177,16 @@ func ours(c *cnpg.Cluster) *cnpg.Cluster {
 }
 
 // annotate writes an object again with some annotations changed; one that becomes "" goes.
-func (d *Driver) annotate(ctx context.Context, c *cnpg.Cluster, change map[string]string) error {
-	mine := ours(c)
-	maps.Copy(mine.Annotations, change)
-	maps.DeleteFunc(mine.Annotations, func(_, value string) bool { return value == "" })
+func (d *Driver) annotate(ctx context.Context, c object, change map[string]string) error {
+	return d.rest(ctx, c, c.Rests(), change)
+}
+
+// rest is annotate, and has an object's servers rest, or run.
+func (d *Driver) rest(ctx context.Context, c object, rests bool, change map[string]string) error {
+	mine := c.Again(oursOf(c), rests)
+	annotations := mine.GetAnnotations()
+	maps.Copy(annotations, change)
+	maps.DeleteFunc(annotations, func(_, value string) bool { return value == "" })
 	return write(ctx, d.live, mine)
 }
 
@@ -198,25 +213,25 @@ func (d *Driver) setAside(ctx context.Context, current names) error {
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(c cnpg.Cluster) bool {
-		return c.Name == current.cluster() || c.Annotations[unfinishedAnnotation] != "" || c.DeletionTimestamp != nil
+	all = slices.DeleteFunc(all, func(c object) bool {
+		return c.GetName() == current.cluster() || c.GetAnnotations()[unfinishedAnnotation] != "" || c.GetDeletionTimestamp() != nil
 	})
 	if len(all) == 0 {
 		return nil
 	}
-	for i := range all[:len(all)-1] {
-		if err := d.drop(ctx, &all[i]); err != nil {
+	for _, c := range all[:len(all)-1] {
+		if err := d.dropGeneration(ctx, c); err != nil {
 			return err
 		}
 	}
-	last := &all[len(all)-1]
+	last := all[len(all)-1]
 	n := current.of(generationOf(last))
-	if last.Annotations[asideAnnotation] == "" {
+	if last.GetAnnotations()[asideAnnotation] == "" {
 		if v, err := d.lookAt(ctx, d.live, n); err == nil {
 			d.seal(ctx, v)
 		}
 		since := d.o.Now().UTC().Format(time.RFC3339)
-		if err := d.annotate(ctx, last, map[string]string{asideAnnotation: since, cnpg.HibernationAnnotation: cnpg.Hibernated}); err != nil {
+		if err := d.rest(ctx, last, true, map[string]string{asideAnnotation: since}); err != nil {
 			return err
 		}
 	}
@@ -249,45 +264,98 @@ func (d *Driver) dropUnfinished(ctx context.Context, current names) error {
 	if err != nil {
 		return err
 	}
-	for i := range all {
-		c := &all[i]
-		if c.Name == current.cluster() || generationOf(c) == 0 || c.DeletionTimestamp != nil || c.Annotations[asideAnnotation] != "" {
+	for _, c := range all {
+		if c.GetName() == current.cluster() || generationOf(c) == 0 || c.GetDeletionTimestamp() != nil || c.GetAnnotations()[asideAnnotation] != "" {
 			continue
 		}
-		if c.Annotations[unfinishedAnnotation] == "" {
+		if c.GetAnnotations()[unfinishedAnnotation] == "" {
 			if err := d.setAside(ctx, current); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := d.drop(ctx, c); err != nil {
+		if err := d.dropGeneration(ctx, c); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// dropExpired removes what was aside for long enough, and what verifications and restores have left that ended in the middle.
-func (d *Driver) dropExpired(ctx context.Context, there []client.Object) error {
-	var errs []error
-	now := d.o.Now()
+// dropGeneration removes a generation, or a scratch server, and what is its alone.
+func (d *Driver) dropGeneration(ctx context.Context, c object) error {
+	if err := d.drop(ctx, c); err != nil {
+		return err
+	}
+	for _, op := range d.operators {
+		if reflect.TypeOf(op.blank()) == reflect.TypeOf(c) {
+			return d.dropOwn(ctx, op, c.GetName())
+		}
+	}
+	return nil
+}
+
+// dropOwn removes what an object leaves that is gone.
+func (d *Driver) dropOwn(ctx context.Context, op operator, object string) error {
+	left, err := op.own(ctx, object)
+	if err != nil {
+		return err
+	}
+	for _, o := range left {
+		if err := d.drop(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// generationSecret is the name of a secret of a generation's, or a scratch server's, after that of its object.
+var generationSecret = regexp.MustCompile(`^(db-[0-9]+-[gv][0-9]+)-[a-z]+$`)
+
+// dropOrphans removes secrets of generations and scratch servers that have no object, since somebody died who was to make it, or removed it. Those that are newer than before may yet get one.
+func (d *Driver) dropOrphans(ctx context.Context, there []client.Object, before time.Time) error {
+	owners := map[string]bool{}
 	for _, o := range there {
-		c, ok := o.(*cnpg.Cluster)
-		if !ok || c.DeletionTimestamp != nil {
+		if o, is := o.(object); is {
+			owners[o.GetName()] = true
+		}
+	}
+	var errs []error
+	for _, o := range there {
+		name := generationSecret.FindStringSubmatch(o.GetName())
+		if _, secret := o.(*corev1.Secret); !secret || name == nil || owners[name[1]] || !o.GetCreationTimestamp().Time.Before(before) {
 			continue
 		}
-		left, err := time.Parse(time.RFC3339, c.Annotations[unfinishedAnnotation])
-		expired := err == nil && now.After(left)
-		if since, err := time.Parse(time.RFC3339, c.Annotations[asideAnnotation]); err == nil {
-			expired = expired || now.Sub(since) > backup.SetAside
-		}
-		id, _ := idOf(c)
-		if is, _, err := d.current(ctx, d.seen, id); !expired || err != nil || is.cluster() == c.Name {
+		id, _ := idOf(o)
+		if is, _, err := d.current(ctx, d.live, id); err != nil || is.cluster() == name[1] {
 			errs = append(errs, err)
 			continue
 		}
-		d.o.Logger.InfoContext(ctx, "data that was set aside, or never used, is removed", "cluster_id", id, "object", c.Name)
-		errs = append(errs, d.drop(ctx, c))
+		errs = append(errs, d.drop(ctx, o))
+	}
+	return errors.Join(errs...)
+}
+
+// dropExpired removes what was aside for long enough, and what verifications and restores have left that ended in the middle.
+func (d *Driver) dropExpired(ctx context.Context, there []client.Object) error {
+	now := d.o.Now()
+	errs := []error{d.dropOrphans(ctx, there, now.Add(-leftOver))}
+	for _, o := range there {
+		c, ok := o.(object)
+		if !ok || c.GetDeletionTimestamp() != nil {
+			continue
+		}
+		left, err := time.Parse(time.RFC3339, c.GetAnnotations()[unfinishedAnnotation])
+		expired := err == nil && now.After(left)
+		if since, err := time.Parse(time.RFC3339, c.GetAnnotations()[asideAnnotation]); err == nil {
+			expired = expired || now.Sub(since) > backup.SetAside
+		}
+		id, _ := idOf(c)
+		if is, _, err := d.current(ctx, d.seen, id); !expired || err != nil || is.cluster() == c.GetName() {
+			errs = append(errs, err)
+			continue
+		}
+		d.o.Logger.InfoContext(ctx, "data that was set aside, or never used, is removed", "cluster_id", id, "object", c.GetName())
+		errs = append(errs, d.dropGeneration(ctx, c))
 	}
 	return errors.Join(errs...)
 }
@@ -312,7 +380,7 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 	if err != nil {
 		return err
 	}
-	if is.object == nil || is.cluster() != aside.Name {
+	if is.object == nil || is.cluster() != aside.GetName() {
 		if err := d.wake(ctx, want, is, aside); err != nil {
 			return err
 		}
@@ -321,29 +389,28 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 	if err := d.dropOthers(ctx, back); err != nil {
 		return err
 	}
-	now := &cnpg.Cluster{}
+	now := d.operatorOf(want.Engine).blank()
 	if err := d.live.Get(ctx, back.key(back.cluster()), now); err != nil {
 		return fmt.Errorf("read %s: %w", back.cluster(), err)
 	}
-	return d.annotate(ctx, now, map[string]string{asideAnnotation: "", undoneAnnotation: "yes", cnpg.HibernationAnnotation: cnpg.Awake})
+	return d.rest(ctx, now, false, map[string]string{asideAnnotation: "", undoneAnnotation: "yes"})
 }
 
 // asideOf is what the last restore has set aside. An undo that ended in the middle may have led back to it, and away from what was restored.
-func (d *Driver) asideOf(ctx context.Context, is view) (*cnpg.Cluster, error) {
+func (d *Driver) asideOf(ctx context.Context, is view) (object, error) {
 	if is.object != nil && is.object.GetAnnotations()[asideAnnotation] != "" {
-		return is.postgres(), nil
+		return is.object, nil
 	}
 	all, err := d.objects(ctx, d.live, is.id)
 	if err != nil {
 		return nil, err
 	}
-	for i := range slices.Backward(all) {
-		c := &all[i]
-		since, err := time.Parse(time.RFC3339, c.Annotations[asideAnnotation])
+	for _, c := range slices.Backward(all) {
+		since, err := time.Parse(time.RFC3339, c.GetAnnotations()[asideAnnotation])
 		aside := err == nil && d.o.Now().Sub(since) <= backup.SetAside
 		// A restore that was given up in the middle may have led away from it, and no more.
-		ledAwayFrom := c.Annotations[asideAnnotation] == "" && c.Annotations[unfinishedAnnotation] == "" && c.Name != is.cluster()
-		if c.DeletionTimestamp == nil && (aside || ledAwayFrom) {
+		ledAwayFrom := c.GetAnnotations()[asideAnnotation] == "" && c.GetAnnotations()[unfinishedAnnotation] == "" && c.GetName() != is.cluster()
+		if c.GetDeletionTimestamp() == nil && (aside || ledAwayFrom) {
 			return c, nil
 		}
 	}
@@ -351,18 +418,18 @@ func (d *Driver) asideOf(ctx context.Context, is view) (*cnpg.Cluster, error) {
 }
 
 // wake brings a generation's servers back, and leads to it.
-func (d *Driver) wake(ctx context.Context, want platform.Wanted, is view, aside *cnpg.Cluster) error {
+func (d *Driver) wake(ctx context.Context, want platform.Wanted, is view, aside object) error {
 	back := is.names.of(generationOf(aside))
 	began := timelinesOf(aside)
 	if is.object != nil { // what happened meanwhile isn't told twice
 		var now, then platform.Observed
-		d.postgres.addFailovers(is, &now)
-		d.postgres.addFailovers(view{names: back, object: aside}, &then)
+		is.op.addFailovers(is, &now)
+		is.op.addFailovers(view{names: back, op: is.op, object: aside}, &then)
 		if now.Failovers != then.Failovers {
-			began = timelines{timeline: max(1, aside.Status.TimelineID), failovers: now.Failovers}
+			began = timelines{timeline: max(1, aside.Timeline()), failovers: now.Failovers}
 		}
 	}
-	if err := d.annotate(ctx, aside, map[string]string{cnpg.HibernationAnnotation: cnpg.Awake, timelinesAnnotation: began.String()}); err != nil {
+	if err := d.rest(ctx, aside, false, map[string]string{timelinesAnnotation: began.String()}); err != nil {
 		return err
 	}
 	if _, err := d.awaitWriter(ctx, back, nil); err != nil {
@@ -381,9 +448,9 @@ func (d *Driver) dropOthers(ctx context.Context, but names) error {
 	if err != nil {
 		return err
 	}
-	for i := range all {
-		if c := &all[i]; c.Name != but.cluster() && generationOf(c) != 0 {
-			if err := d.drop(ctx, c); err != nil {
+	for _, c := range all {
+		if c.GetName() != but.cluster() && generationOf(c) != 0 {
+			if err := d.dropGeneration(ctx, c); err != nil {
 				return err
 			}
 		}

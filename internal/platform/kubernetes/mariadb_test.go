@@ -30,6 +30,7 @@ import (
 	"steward/internal/parameter"
 	"steward/internal/platform"
 	"steward/internal/platform/kubernetes"
+	"steward/internal/platform/kubernetes/cnpg"
 	"steward/internal/platform/kubernetes/mariadb"
 	"steward/internal/platform/kubernetes/simulator"
 	"steward/internal/platform/platformtest"
@@ -130,8 +131,10 @@ func (b *bench) mariaDBObject(t *testing.T, id cluster.ID) *mariadb.MariaDB {
 // TestMariaDBPlatform runs every platform's suite on MariaDB, with real servers and a simulated operator.
 func TestMariaDBPlatform(t *testing.T) {
 	b := newMariaDBBench(t)
+	b.keep(t)
 	platformtest.Run(t, &platformtest.Bench{
 		Engine: cluster.MySQL, Series: "10.11", Older: olderMariaDB, Newer: newerMariaDB, Suspends: true, Restarts: true, Remote: true, Short: !enginetest.Thorough(),
+		Keeps:   &platformtest.Keeping{Hold: b.holdMariaDB, Held: b.heldMariaDB, Stored: b.stored},
 		Secrets: b.secrets, Port: 22000,
 		Open: func(t *testing.T) (platform.Driver, func()) {
 			d := b.open(t)
@@ -270,11 +273,8 @@ func TestMariaDB(t *testing.T) {
 		if seen, err := d.Apply(t.Context(), three); err != nil || !seen.Permanent || !strings.Contains(seen.Problem, "one node") {
 			t.Errorf("three nodes: %+v, %v", seen, err)
 		}
-		if _, err := d.TakeBackup(t.Context(), want, 1, cluster.Primary); err == nil {
-			t.Error("a backup was taken")
-		}
 		for _, e := range d.Abilities().Engines {
-			if e.Lacks != (catalog.Lacks{Backups: e.Engine == cluster.MySQL, Logs: e.Engine == cluster.MySQL, Nodes: e.Engine == cluster.MySQL}) {
+			if e.Lacks != (catalog.Lacks{Moments: e.Engine == cluster.MySQL, Logs: e.Engine == cluster.MySQL, Nodes: e.Engine == cluster.MySQL}) {
 				t.Errorf("%s lacks %+v", e.ID(), e.Lacks)
 			}
 		}
@@ -348,6 +348,26 @@ func TestMariaDBExamined(t *testing.T) {
 	if missing := examine(); len(missing) != 1 || !strings.Contains(missing[0].What, "isn't of 10.11") {
 		t.Errorf("an image of another series: %v", missing)
 	}
+	images.Data["10.11"] = newerMariaDB
+	if err := b.c.Update(t.Context(), images); err != nil {
+		t.Fatal(err)
+	}
+	b.keep(t)
+	if missing := examine(); len(missing) > 0 {
+		t.Errorf("with backups nothing is missing: %v", missing)
+	}
+	store := &cnpg.ObjectStore{}
+	if err := b.c.Get(t.Context(), kube.ObjectKey{Namespace: b.namespace, Name: storeName}, store); err != nil {
+		t.Fatal(err)
+	}
+	store.Spec.Configuration.EndpointURL += "/below"
+	if err := b.c.Update(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	if missing := examine(); len(missing) != 1 || !strings.Contains(missing[0].What, "MariaDB can't be backed up") {
+		t.Errorf("an endpoint with a path: %v", missing)
+	}
+	b.bucket = nil
 	if err := b.c.Delete(t.Context(), images); err != nil {
 		t.Fatal(err)
 	}

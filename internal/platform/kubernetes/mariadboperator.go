@@ -46,10 +46,19 @@ func (mariaDBOperator) port() uint16            { return mariadb.ServerPort }
 func (mariaDBOperator) container() string       { return mariadb.Container }
 func (o mariaDBOperator) known() []offered      { return o.offer.known() }
 
-func (mariaDBOperator) kinds() []client.ObjectList { return []client.ObjectList{&mariadb.List{}} }
+func (mariaDBOperator) kinds() []client.ObjectList {
+	return []client.ObjectList{&mariadb.List{}, &mariadb.PhysicalBackupList{}}
+}
+
+func (mariaDBOperator) labels(object string) map[string]string {
+	return map[string]string{mariadb.InstanceLabel: object}
+}
+
+// tls implements operator: each generation's own, since one that changes has servers start anew, and its names change with those of the generation.
+func (mariaDBOperator) tls(n names) string { return n.cluster() + "-tls" }
 
 func (mariaDBOperator) owns(p *corev1.Pod, object string) bool {
-	return p.Labels[mariadb.AppLabel] == mariadb.App && p.Labels[mariadb.InstanceLabel] == object
+	return p.Labels[mariadb.AppLabel] == mariadb.App && p.Labels[mariadb.InstanceLabel] == object && p.Labels[jobLabel] == ""
 }
 
 func (mariaDBOperator) leads(object string, to cluster.Role) map[string]string {
@@ -108,7 +117,7 @@ func (mariaDBOperator) names(n names) []string {
 }
 
 func (mariaDBOperator) lacks() catalog.Lacks {
-	return catalog.Lacks{Backups: true, Logs: true, Nodes: true}
+	return catalog.Lacks{Moments: true, Logs: true, Nodes: true}
 }
 
 // waitsForAddress implements operator.
@@ -136,7 +145,7 @@ const (
 	superuser   = "password"
 )
 
-func (n names) files() string { return n.base() + "-files" }
+func (n names) files() string { return n.cluster() + "-files" }
 
 // startedAnnotation is of what a server has to be started anew for: the object has what is wanted, and each Pod what it was started with.
 const startedAnnotation = "steward/started-with"
@@ -183,12 +192,12 @@ func (o mariaDBOperator) object(d desired) (object, error) {
 				},
 			},
 			// Whether customers need TLS is for our own file to say, which takes no restart.
-			TLS:            &mariadb.TLS{Enabled: true, Required: new(false), ServerCASecretRef: &mariadb.Reference{Name: d.ca()}, ServerCertSecretRef: &mariadb.Reference{Name: d.tls()}},
+			TLS:            &mariadb.TLS{Enabled: true, Required: new(false), ServerCASecretRef: &mariadb.Reference{Name: d.ca()}, ServerCertSecretRef: &mariadb.Reference{Name: o.tls(d.names)}},
 			UpdateStrategy: &mariadb.UpdateStrategy{Type: mariadb.RollingUpdate}, Resources: d.resources(),
 			// By default a server that recovers for a minute is killed.
 			StartupProbe:           &mariadb.Probe{InitialDelaySeconds: 1, PeriodSeconds: startEvery, TimeoutSeconds: probeTimeout, FailureThreshold: startTries},
 			ReadinessProbe:         &mariadb.Probe{InitialDelaySeconds: 1, PeriodSeconds: readyEvery, TimeoutSeconds: probeTimeout},
-			TerminationGracePeriod: new(stopGrace),
+			TerminationGracePeriod: new(stopGrace), BootstrapFrom: d.bootstrap,
 		},
 	}
 	if d.want.Suspended {
@@ -200,6 +209,7 @@ func (o mariaDBOperator) object(d desired) (object, error) {
 	m.Annotations = map[string]string{
 		createdAnnotation: createdText(d.want.Cluster), mariadb.MembersAnnotation: strconv.Itoa(members), startedAnnotation: started, markAnnotation: d.mark(),
 	}
+	maps.Copy(m.Annotations, d.notes)
 	if d.restart != "" {
 		m.Annotations[restartAnnotation], m.Spec.PodMetadata.Annotations[restartAnnotation] = d.restart, d.restart
 	}
@@ -229,7 +239,7 @@ func (o mariaDBOperator) secrets(d desired, s secretValues, _ bool) ([]client.Ob
 	}
 	return []client.Object{
 		d.secret(d.ca(), corev1.SecretTypeOpaque, map[string][]byte{"ca.crt": s.ca}),
-		d.secret(d.tls(), corev1.SecretTypeTLS, map[string][]byte{corev1.TLSCertKey: s.cert, corev1.TLSPrivateKeyKey: s.key}),
+		d.secret(o.tls(d.names), corev1.SecretTypeTLS, map[string][]byte{corev1.TLSCertKey: s.cert, corev1.TLSPrivateKeyKey: s.key}),
 		d.secret(d.root(), corev1.SecretTypeOpaque, map[string][]byte{superuser: []byte(superuserPassword(s.admin))}),
 		d.secret(d.files(), corev1.SecretTypeOpaque, files),
 	}, nil

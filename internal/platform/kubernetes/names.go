@@ -58,7 +58,6 @@ func (n names) reads() string { return n.base() + "-ro" }
 func (n names) root() string  { return n.base() + "-root" }
 func (n names) birth() string { return n.cluster() + "-birth" }
 func (n names) ca() string    { return n.base() + "-ca" }
-func (n names) tls() string   { return n.base() + "-tls" }
 
 // host is the name by which we ask servers, which their certificate has among others.
 func (n names) host() string { return n.base() + "." + n.namespace + ".svc" }

@@ -2,16 +2,20 @@ package kubernetes
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"steward/internal/backup"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/insight"
 	"steward/internal/platform"
+	"steward/internal/platform/kubernetes/barman"
 )
 
 // operator is what differs between operators, of which each runs the servers of one engine. Ways in, who is let in, secrets, generations and how
@@ -25,6 +29,8 @@ type operator interface {
 	blank() object
 	resource() string
 	kinds() []client.ObjectList
+	// labels are of all that is made for an object with the name.
+	labels(object string) map[string]string
 	// owns reports whether a Pod is one of the servers of an object with the name; they listen on port, in a container.
 	owns(p *corev1.Pod, object string) bool
 	port() uint16
@@ -42,6 +48,8 @@ type operator interface {
 	// object is what the operator is asked for, and secrets are what it reads; the latter are whole unless the servers are born. Pure.
 	object(d desired) (object, error)
 	secrets(d desired, s secretValues, born bool) ([]client.Object, error)
+	// tls is the secret with the servers' certificate.
+	tls(n names) string
 	// waitsForAddress reports whether servers are only made once customers' way in has an address, since another certificate is another start.
 	waitsForAddress() bool
 	// names are those that servers' certificates need beside the ways in, and lacks is what isn't built for its engine.
@@ -61,6 +69,31 @@ type operator interface {
 	logLine(text []byte, cut bool) (l insight.LogLine, more, ok bool)
 	// addFailovers tells of changes of the primary.
 	addFailovers(v view, seen *platform.Observed)
+	keeping
+}
+
+// keeping is what differs between operators in backups, where the region keeps any: how one comes about and goes, and a generation comes of it.
+type keeping interface {
+	// archives reports whether what servers write between backups is archived.
+	archives() bool
+	// take asks for a backup, unless that was done already, and returns when it can be restored. asked is a blank object of those that it asks by.
+	take(ctx context.Context, store *barman.Store, want platform.Wanted, v view, id backup.ID, from cluster.Role) (platform.Kept, error)
+	asked() client.Object
+	// dropFiles removes a backup's from the bucket, and prune those that none of the backups needs that are kept.
+	dropFiles(ctx context.Context, store *barman.Store, r reference) error
+	prune(ctx context.Context, store *barman.Store, of cluster.Cluster, keep []reference) error
+	// begin has the servers that are made begin with a backup, and returns the moment that their data will be of; zero for the backup's own. The error is
+	// platform.ErrRestoreFails when the backup isn't there.
+	begin(ctx context.Context, made *desired, from platform.KeptSource, r reference) (reached time.Time, err error)
+	// keep takes over from an object what is decided once.
+	keep(made *desired, o object)
+	// own is what an object leaves when it is gone.
+	own(ctx context.Context, object string) ([]client.Object, error)
+	// mayWrite reports whether a Pod's server, which began with a backup, can be the one that takes writes, and failures how often Pods failed before there was one.
+	mayWrite(v view, p *corev1.Pod) bool
+	failures(ctx context.Context, v view) (int, error)
+	// takeOver makes a server that began with a backup one of the cluster's: n has the passwords of today. Its own may be TemplatePassword's, unless that is empty.
+	takeOver(ctx context.Context, n names, node engine.Node) error
 }
 
 // object is what an operator looks after: a cluster has one for each generation.
@@ -77,6 +110,10 @@ type object interface {
 	// Leader is the Pod that the operator takes for the primary's; "" for none. Says is what it says of all, for people.
 	Leader() string
 	Says() string
+	// Timeline counts changes of the primary, where that is counted, from 1.
+	Timeline() int
+	// Again is the object as we wrote it, to be written again with what is ours of its names, and with servers that rest or don't.
+	Again(mine metav1.ObjectMeta, rests bool) client.Object
 }
 
 // offered is an image of a series.

@@ -40,8 +40,9 @@ func (d *Driver) RestoreKept(ctx context.Context, want platform.Wanted, from pla
 }
 
 func (d *Driver) restoreKept(ctx context.Context, want platform.Wanted, from platform.KeptSource, placing func() error) (time.Time, error) {
-	if !d.o.keepsBackups(want.Engine) {
-		return time.Time{}, errNoStore
+	op, err := d.keeperOf(want.Engine)
+	if err != nil {
+		return time.Time{}, err
 	}
 	is, err := d.look(ctx, d.live, want.ID)
 	if err != nil {
@@ -51,15 +52,19 @@ func (d *Driver) restoreKept(ctx context.Context, want platform.Wanted, from pla
 		return time.Time{}, errForeign(is.object)
 	}
 	if is.object != nil && is.object.GetAnnotations()[originAnnotation] == from.Token {
-		return d.finishRestore(ctx, is.names)
+		return d.finishRestore(ctx, op, is.names)
 	}
 	next, err := d.begun(ctx, want, is, from)
 	if err != nil {
 		return time.Time{}, err
 	}
 	failpoint.Here("kubernetes: after a restore was begun")
-	if _, err := d.awaitWriter(ctx, next.names, nil); err != nil {
-		return time.Time{}, d.dropAfter(ctx, next.names, err)
+	node, err := d.awaitWriter(ctx, next.names, nil)
+	if err != nil {
+		return time.Time{}, d.dropAfter(ctx, op, next.names, err)
+	}
+	if err := d.takeOver(ctx, op, next.names, node, ""); err != nil {
+		return time.Time{}, err
 	}
 	if err := placing(); err != nil {
 		return time.Time{}, err
@@ -68,7 +73,7 @@ func (d *Driver) restoreKept(ctx context.Context, want platform.Wanted, from pla
 		return time.Time{}, err
 	}
 	failpoint.Here("kubernetes: after a restore was led to")
-	return d.finishRestore(ctx, next.names)
+	return d.finishRestore(ctx, op, next.names)
 }
 
 // begun is the generation that the backup becomes: one that was begun for the same request, or a new one.
@@ -77,35 +82,38 @@ func (d *Driver) begun(ctx context.Context, want platform.Wanted, is view, from 
 	if err != nil {
 		return made, err
 	}
-	for i := range all {
-		c := &all[i]
-		if c.Annotations[unfinishedAnnotation] == "" || generationOf(c) == 0 || c.DeletionTimestamp != nil {
+	for _, c := range all {
+		if c.GetAnnotations()[unfinishedAnnotation] == "" || generationOf(c) == 0 || c.GetDeletionTimestamp() != nil {
 			continue
 		}
-		if c.Annotations[originAnnotation] == from.Token {
+		if c.GetAnnotations()[originAnnotation] == from.Token {
 			return d.desire(ctx, want, view{names: is.names.of(generationOf(c)), object: c})
 		}
-		if err := d.drop(ctx, c); err != nil {
+		if err := d.dropGeneration(ctx, c); err != nil {
 			return made, err
 		}
+	}
+	left, err := d.leftovers(ctx, of(want.ID))
+	if err == nil {
+		err = d.dropOrphans(ctx, left, d.o.Now().Add(clockMargin)) // of whomever: the cluster's lease is ours
+	}
+	if err != nil {
+		return made, err
 	}
 	generation, err := d.nextGeneration(ctx, want.ID)
 	if err != nil {
 		return made, err
 	}
-	if is.object == nil {
-		is.object = &cnpg.Cluster{} // its data is gone: all else is as it was
-	}
 	if made, err = d.desire(ctx, want, view{names: is.names.of(generation)}); err != nil {
 		return made, err
 	}
-	if image := is.object.Image(); image != "" {
-		made.image = image
-	}
 	began := timelines{timeline: 1}
-	var before platform.Observed
-	d.postgres.addFailovers(is, &before)
-	began.failovers = before.Failovers
+	if is.object != nil { // else its data is gone: all else is as it was
+		made.image = is.object.Image()
+		var before platform.Observed
+		is.op.addFailovers(is, &before)
+		began.failovers = before.Failovers
+	}
 	return made, d.makeOf(ctx, &made, is, from, began)
 }
 
@@ -115,19 +123,19 @@ func (d *Driver) makeOf(ctx context.Context, made *desired, is view, from platfo
 	if err != nil {
 		return err
 	}
-	target, reached, err := d.target(ctx, from, ref)
+	reached, err := made.op.begin(ctx, made, from, ref)
 	if err != nil {
 		return err
 	}
+	policy := made.policy() // which is for the generation that serves, too
 	made.want.LockedOut = true
-	made.recover(d.o.ObjectStore, ref, target)
 	made.notes = map[string]string{
 		originAnnotation: from.Token, unfinishedAnnotation: d.until(ctx), timelinesAnnotation: began.String(),
 	}
 	if !reached.IsZero() {
 		made.notes[reachedAnnotation] = reached.UTC().Format(time.RFC3339Nano)
 	}
-	kept, err := d.tlsSecret(ctx, made.names)
+	kept, err := d.tlsSecret(ctx, made.op, made.names)
 	if err != nil {
 		return err
 	}
@@ -139,7 +147,7 @@ func (d *Driver) makeOf(ctx context.Context, made *desired, is view, from platfo
 	if err != nil {
 		return err
 	}
-	for _, o := range append([]client.Object{made.policy()}, append(secrets, object)...) {
+	for _, o := range append([]client.Object{policy}, append(secrets, object)...) {
 		if err := write(ctx, d.live, o); err != nil {
 			return err
 		}
@@ -156,6 +164,15 @@ func (d *Driver) until(ctx context.Context) string {
 	return end.UTC().Format(time.RFC3339)
 }
 
+// begin implements keeping.
+func (o cloudNativePG) begin(ctx context.Context, made *desired, from platform.KeptSource, ref reference) (time.Time, error) {
+	target, reached, err := o.d.target(ctx, from, ref)
+	if err == nil {
+		made.recover(o.d.o.ObjectStore, ref, target)
+	}
+	return reached, err
+}
+
 // recover has the first instance begin with a backup.
 func (d *desired) recover(store string, ref reference, target *cnpg.RecoveryTarget) {
 	database, owner := d.op.(cloudNativePG).told.FirstDatabase()
@@ -168,36 +185,34 @@ func (d *desired) recover(store string, ref reference, target *cnpg.RecoveryTarg
 }
 
 // finishRestore sets aside what was replaced, once customers are led to a generation. It returns the moment that its data is of.
-func (d *Driver) finishRestore(ctx context.Context, n names) (reached time.Time, err error) {
+func (d *Driver) finishRestore(ctx context.Context, op operator, n names) (reached time.Time, err error) {
 	if err := d.setAside(ctx, n); err != nil {
 		return reached, err
 	}
 	failpoint.Here("kubernetes: after what was restored over is set aside")
-	now := &cnpg.Cluster{}
+	now := op.blank()
 	if err := d.live.Get(ctx, n.key(n.cluster()), now); err != nil {
 		return reached, fmt.Errorf("read %s: %w", n.cluster(), err)
 	}
-	if text := now.Annotations[reachedAnnotation]; text != "" {
+	if text := now.GetAnnotations()[reachedAnnotation]; text != "" {
 		if reached, err = time.Parse(time.RFC3339Nano, text); err != nil {
 			return reached, fmt.Errorf("annotation %s of %s: %w", reachedAnnotation, n.cluster(), err)
 		}
 	}
-	if now.Annotations[unfinishedAnnotation] == "" {
+	if now.GetAnnotations()[unfinishedAnnotation] == "" {
 		return reached, nil
 	}
 	began := timelinesOf(now)
-	began.timeline = max(1, now.Status.TimelineID)
+	began.timeline = max(1, now.Timeline())
 	return reached, d.annotate(ctx, now, map[string]string{unfinishedAnnotation: "", timelinesAnnotation: began.String()})
 }
 
 // dropAfter removes a generation that no server comes up on. What ends with ctx is gone on with by the next run.
-func (d *Driver) dropAfter(ctx context.Context, n names, err error) error {
+func (d *Driver) dropAfter(ctx context.Context, op operator, n names, err error) error {
 	if !errors.Is(err, platform.ErrRestoreFails) {
 		return err
 	}
-	gone := &cnpg.Cluster{}
-	gone.Name, gone.Namespace = n.cluster(), n.namespace
-	return errors.Join(err, d.drop(ctx, gone))
+	return errors.Join(err, d.dropGeneration(ctx, n.object(op)))
 }
 
 // target is where a recovery ends, and the moment that its data is of; zero for the backup's own. PostgreSQL refuses to end a recovery at
@@ -283,8 +298,8 @@ func (d *Driver) awaitWriter(ctx context.Context, n names, admins []string) (eng
 			if node, err = d.writerOf(ctx, v, admins); err == nil {
 				return node, nil
 			}
-			if failed, listed := d.failedRecoveries(ctx, n); listed == nil && failed >= recoveryTries {
-				return node, fmt.Errorf("%w: %d Pods failed; the operator says %s", platform.ErrRestoreFails, failed, v.object.Says())
+			if failed, listed := v.op.failures(ctx, v); listed == nil && failed >= recoveryTries {
+				return node, fmt.Errorf("%w: its Pods failed %d times; the operator says %s", platform.ErrRestoreFails, failed, v.object.Says())
 			}
 		}
 		if wait.Sleep(ctx, pause) != nil {
@@ -298,16 +313,17 @@ func (d *Driver) writerOf(ctx context.Context, v view, admins []string) (node en
 	err = errors.New("it has no primary")
 	for i := range v.pods {
 		p := &v.pods[i]
-		if role(p) != cluster.Primary || !ready(p) {
+		if !v.op.mayWrite(v, p) {
 			continue
 		}
 		if node, err = d.node(ctx, v, p); err != nil {
 			return node, err
 		}
+		node.Role = cluster.Primary
 		node.Remote.Name = v.host() // the certificate may be from before the load balancer gave an address
 		for _, admin := range append([]string{node.AdminPassword}, admins...) {
 			node.AdminPassword = admin
-			if err = d.writes(ctx, node); err == nil || !errors.Is(err, engine.ErrAuthentication) {
+			if err = d.writes(ctx, v.op, node); err == nil || !errors.Is(err, engine.ErrAuthentication) {
 				return node, err
 			}
 		}
@@ -315,20 +331,20 @@ func (d *Driver) writerOf(ctx context.Context, v view, admins []string) (node en
 	return node, err
 }
 
-func (d *Driver) writes(ctx context.Context, node engine.Node) error {
+func (d *Driver) writes(ctx context.Context, op operator, node engine.Node) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
-	status, err := d.postgres.driver().ReplicationStatus(ctx, node)
+	status, err := op.driver().ReplicationStatus(ctx, node)
 	if err == nil && !status.Writable {
 		err = errors.New("its primary takes no writes yet")
 	}
 	return err
 }
 
-// failedRecoveries counts the Pods that were to recover a generation and failed.
-func (d *Driver) failedRecoveries(ctx context.Context, n names) (int, error) {
+// failures implements keeping: Pods that were to recover it.
+func (o cloudNativePG) failures(ctx context.Context, v view) (int, error) {
 	var pods corev1.PodList
-	err := d.live.List(ctx, &pods, client.InNamespace(n.namespace), client.MatchingLabels{cnpg.ClusterLabel: n.cluster(), cnpg.JobLabel: cnpg.RecoveryJob})
+	err := o.d.live.List(ctx, &pods, client.InNamespace(v.namespace), client.MatchingLabels{cnpg.ClusterLabel: v.cluster(), cnpg.JobLabel: cnpg.RecoveryJob})
 	failed := 0
 	for _, p := range pods.Items {
 		if p.Status.Phase == corev1.PodFailed {
@@ -336,6 +352,11 @@ func (d *Driver) failedRecoveries(ctx context.Context, n names) (int, error) {
 		}
 	}
 	return failed, err
+}
+
+// mayWrite implements keeping.
+func (cloudNativePG) mayWrite(_ view, p *corev1.Pod) bool {
+	return role(p) == cluster.Primary && ready(p)
 }
 
 // ForkKept implements platform.BackupKeeper.
@@ -348,8 +369,9 @@ func (d *Driver) ForkKept(ctx context.Context, want platform.Wanted, from platfo
 }
 
 func (d *Driver) forkKept(ctx context.Context, want platform.Wanted, from platform.KeptSource) (time.Time, error) {
-	if !d.o.keepsBackups(want.Engine) {
-		return time.Time{}, errNoStore
+	op, err := d.keeperOf(want.Engine)
+	if err != nil {
+		return time.Time{}, err
 	}
 	is, err := d.look(ctx, d.live, want.ID)
 	if err != nil {
@@ -376,41 +398,51 @@ func (d *Driver) forkKept(ctx context.Context, want platform.Wanted, from platfo
 	failpoint.Here("kubernetes: after a fork was begun")
 	node, err := d.awaitWriter(ctx, is.names, []string{from.AdminPassword})
 	if err != nil {
-		return time.Time{}, d.dropAfter(ctx, is.names, err)
+		return time.Time{}, d.dropAfter(ctx, op, is.names, err)
 	}
-	if err := d.takeOver(ctx, want.ID, node, from.AdminPassword); err != nil {
+	if err := d.takeOver(ctx, op, is.names, node, from.AdminPassword); err != nil {
 		return time.Time{}, err
 	}
-	return d.finishRestore(ctx, is.names)
+	return d.finishRestore(ctx, op, is.names)
 }
 
-// takeOver gives a fork its own passwords.
-func (d *Driver) takeOver(ctx context.Context, id cluster.ID, node engine.Node, source string) error {
-	k, err := d.keys(ctx, id)
+// takeOver gives a server that came up on a backup the cluster's passwords of today. source is that of our account in a fork's source.
+func (d *Driver) takeOver(ctx context.Context, op operator, n names, node engine.Node, source string) error {
+	k, err := d.keys(ctx, n.id)
 	if err != nil {
 		return err
 	}
-	root, err := d.o.Secrets.Secret(ctx, id, platform.RootPassword)
+	root, err := d.o.Secrets.Secret(ctx, n.id, platform.RootPassword)
 	if err != nil {
 		return fmt.Errorf("secret %s: %w", platform.RootPassword, err)
 	}
 	node.AdminPassword, node.TemplatePassword, node.RootPassword = string(k.admin), source, string(root)
-	return d.postgres.driver().Bootstrap(ctx, node)
+	return op.takeOver(ctx, n, node)
+}
+
+// takeOver implements keeping: the operator has set the owner's password, and of no other cluster's backup all else is ours already.
+func (o cloudNativePG) takeOver(ctx context.Context, _ names, node engine.Node) error {
+	if node.TemplatePassword == "" {
+		return nil
+	}
+	return o.pg.Bootstrap(ctx, node)
 }
 
 // VerifyKept implements platform.BackupKeeper.
 func (d *Driver) VerifyKept(ctx context.Context, want platform.Wanted, from platform.KeptSource) error {
 	n := d.names(want.ID)
 	n.generation, n.scratch = 0, from.Backup
-	err := d.removeScratch(ctx, n) // what a crash has left
+	op, err := d.keeperOf(want.Engine)
 	if err == nil {
-		err = d.verifyKept(ctx, want, n, from)
-	} else {
-		err = fmt.Errorf("%w: %w", platform.ErrUnverified, err)
+		err = d.removeScratch(ctx, op, n) // what a crash has left
 	}
+	if err != nil {
+		return fmt.Errorf("verify backup %d of cluster %d: %w: %w", from.Backup, want.ID, platform.ErrUnverified, err)
+	}
+	err = d.verifyKept(ctx, op, want, n, from)
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), scratchGone)
 	defer cancel()
-	if left := d.removeScratch(ending, n); left != nil {
+	if left := d.removeScratch(ending, op, n); left != nil {
 		err = cmp.Or(err, fmt.Errorf("%w: %w", platform.ErrUnverified, left))
 	}
 	if err != nil {
@@ -428,7 +460,7 @@ const (
 )
 
 // verifyKept has a server of one node come up on a backup, with one processor, and looks through all of it.
-func (d *Driver) verifyKept(ctx context.Context, want platform.Wanted, n names, from platform.KeptSource) error {
+func (d *Driver) verifyKept(ctx context.Context, op operator, want platform.Wanted, n names, from platform.KeptSource) error {
 	unverified := func(err error) error {
 		if errors.Is(err, platform.ErrRestoreFails) {
 			return err
@@ -458,42 +490,52 @@ func (d *Driver) verifyKept(ctx context.Context, want platform.Wanted, n names, 
 		return unverified(err)
 	}
 	within := func(bytes int64) time.Duration { return checkBase + time.Duration(bytes/slowestRate)*time.Second }
-	if err = d.postgres.driver().Check(ctx, node, within); err == nil {
+	if err = op.driver().Check(ctx, node, within); err == nil {
 		return nil
 	}
 	// What ends a look isn't damage: the Pod may have gone, or the way to it.
-	if ctx.Err() != nil || errors.Is(err, engine.ErrUnchecked) || d.writes(ctx, node) != nil {
+	if ctx.Err() != nil || errors.Is(err, engine.ErrUnchecked) || d.writes(ctx, op, node) != nil {
 		return unverified(err)
 	}
 	return err
 }
 
 // removeScratch leaves nothing of a scratch server.
-func (d *Driver) removeScratch(ctx context.Context, n names) error {
-	gone := &cnpg.Cluster{}
-	gone.Name, gone.Namespace = n.cluster(), n.namespace
+func (d *Driver) removeScratch(ctx context.Context, op operator, n names) error {
+	gone := n.object(op)
 	for {
 		err := d.live.Delete(ctx, gone)
 		if unlessGone(err) != nil {
-			return fmt.Errorf("remove %s: %w", gone.Name, err)
+			return fmt.Errorf("remove %s: %w", gone.GetName(), err)
 		}
 		if err != nil {
-			left, err := d.ofCluster(ctx, n)
+			if err := d.dropOwn(ctx, op, gone.GetName()); err != nil {
+				return err
+			}
+			left, err := d.ofCluster(ctx, op, n)
 			if err != nil || left == 0 {
 				return err
 			}
 		}
 		if err := wait.Sleep(ctx, pollEvery); err != nil {
-			return fmt.Errorf("%s is still there: %w", gone.Name, err)
+			return fmt.Errorf("%s is still there: %w", gone.GetName(), err)
 		}
 	}
 }
 
+// object is the operator's object of a name, of which nothing else is known.
+func (n names) object(op operator) object {
+	o := op.blank()
+	o.SetName(n.cluster())
+	o.SetNamespace(n.namespace)
+	return o
+}
+
 // ofCluster counts what the operator has made for one of its clusters.
-func (d *Driver) ofCluster(ctx context.Context, n names) (int, error) {
+func (d *Driver) ofCluster(ctx context.Context, op operator, n names) (int, error) {
 	count := 0
 	for _, list := range []client.ObjectList{&corev1.PodList{}, &corev1.PersistentVolumeClaimList{}} {
-		if err := d.live.List(ctx, list, client.InNamespace(n.namespace), client.MatchingLabels{cnpg.ClusterLabel: n.cluster()}); err != nil {
+		if err := d.live.List(ctx, list, client.InNamespace(n.namespace), client.MatchingLabels(op.labels(n.cluster()))); err != nil {
 			return 0, fmt.Errorf("list what is left of %s: %w", n.cluster(), err)
 		}
 		switch l := list.(type) {

@@ -24,6 +24,7 @@ func Rights() []rbacv1.PolicyRule {
 		{APIGroups: []string{cnpg.GroupVersion.Group}, Resources: []string{"backups"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},
 		{APIGroups: []string{cnpg.BarmanGroupVersion.Group}, Resources: []string{"objectstores"}, Verbs: []string{"get"}},
 		{APIGroups: []string{mariadb.GroupVersion.Group}, Resources: []string{"mariadbs"}, Verbs: change},
+		{APIGroups: []string{mariadb.GroupVersion.Group}, Resources: []string{"physicalbackups"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},
 		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}},
 		{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: change},
 		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list", "create", "patch", "delete"}},

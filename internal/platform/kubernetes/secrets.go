@@ -14,9 +14,9 @@ import (
 )
 
 // tlsSecret is the one with the certificate, as it is; nil while there is none.
-func (d *Driver) tlsSecret(ctx context.Context, n names) (*corev1.Secret, error) {
+func (d *Driver) tlsSecret(ctx context.Context, op operator, n names) (*corev1.Secret, error) {
 	kept := &corev1.Secret{}
-	err := d.live.Get(ctx, n.key(n.tls()), kept)
+	err := d.live.Get(ctx, n.key(op.tls(n)), kept)
 	if isGone(err) {
 		return nil, nil
 	}
@@ -88,7 +88,7 @@ func (d *Driver) knownCertificate(ctx context.Context, v view) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	var kept corev1.Secret
-	if err := unlessGone(d.live.Get(ctx, v.key(v.tls()), &kept)); err != nil {
+	if err := unlessGone(d.live.Get(ctx, v.key(v.op.tls(v.names)), &kept)); err != nil {
 		return nil, fmt.Errorf("cluster %d: read the certificate: %w", v.id, err)
 	}
 	d.rememberCertificate(v.id, kept.Data[corev1.TLSCertKey])

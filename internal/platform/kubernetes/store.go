@@ -20,12 +20,12 @@ var errNoStore = errors.New("the region has no place for the database's backups"
 
 // reference is how a backup is found again: Kept.Ref as JSON. It outlives the operator's object, which goes with the namespace.
 type reference struct {
-	// Archive is the name that it is kept under, with the WAL that goes on from it, and ID barman's.
+	// Archive is the name of the folder that it is in: PostgreSQL's with the WAL that goes on from it, where ID is barman's, and MariaDB's by itself.
 	Archive string `json:"archive"`
 	ID      string `json:"id"`
-	// Begin and End are the first and the last file of WAL that it needs.
-	Begin string `json:"begin"`
-	End   string `json:"end"`
+	// Begin and End are the first and the last file of WAL that PostgreSQL needs.
+	Begin string `json:"begin,omitempty"`
+	End   string `json:"end,omitempty"`
 }
 
 // parseReference refuses what isn't a cluster's own: its folder is read and removed by it.
@@ -58,19 +58,28 @@ func (d *Driver) store(ctx context.Context) (*barman.Store, error) {
 func openStore(ctx context.Context, c client.Client, o Options) (*barman.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	said := &cnpg.ObjectStore{}
-	if err := c.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.ObjectStore}, said); err != nil {
-		return nil, fmt.Errorf("read the object store %s: %w", o.ObjectStore, err)
-	}
-	options, err := bucketOf(ctx, c, o.Namespace, said.Spec.Configuration)
+	_, options, err := describedStore(ctx, c, o)
 	if err != nil {
-		return nil, fmt.Errorf("the object store %s: %w", o.ObjectStore, err)
+		return nil, err
 	}
 	opened, err := barman.Open(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("the object store %s: %w", o.ObjectStore, err)
 	}
 	return opened, nil
+}
+
+// describedStore is what the object says of the bucket, and with what the secrets say that it names.
+func describedStore(ctx context.Context, c client.Client, o Options) (cnpg.BarmanConfiguration, barman.Options, error) {
+	said := &cnpg.ObjectStore{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: o.ObjectStore}, said); err != nil {
+		return said.Spec.Configuration, barman.Options{}, fmt.Errorf("read the object store %s: %w", o.ObjectStore, err)
+	}
+	options, err := bucketOf(ctx, c, o.Namespace, said.Spec.Configuration)
+	if err != nil {
+		return said.Spec.Configuration, options, fmt.Errorf("the object store %s: %w", o.ObjectStore, err)
+	}
+	return said.Spec.Configuration, options, nil
 }
 
 // bucketOf reads the secrets that a configuration names.

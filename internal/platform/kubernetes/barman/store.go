@@ -79,6 +79,18 @@ func (s *Store) LastArchived(ctx context.Context, server string) (last time.Time
 	return last, err
 }
 
+// Folder is how many bytes the objects in a server's folder take, and when the last of them was written; zero when there is none.
+func (s *Store) Folder(ctx context.Context, server string) (bytes int64, last time.Time, err error) {
+	err = s.each(ctx, server+"/", func(o *blob.ListObject) error {
+		bytes += o.Size
+		if o.ModTime.After(last) {
+			last = o.ModTime
+		}
+		return nil
+	})
+	return bytes, last, err
+}
+
 // DropBackup removes all of a backup. What makes it one goes first, so that half of it is none.
 func (s *Store) DropBackup(ctx context.Context, server, id string) error {
 	folder := server + "/base/" + id + "/"

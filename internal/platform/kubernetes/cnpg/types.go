@@ -5,6 +5,7 @@ package cnpg
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Cluster is a PostgreSQL cluster. steward writes Spec and reads Status.
@@ -215,4 +216,16 @@ func (c *Cluster) Says() string {
 		return c.Status.Phase
 	}
 	return c.Status.Phase + ": " + c.Status.PhaseReason
+}
+
+// Timeline counts changes of the primary, from 1; 0 while nobody knows.
+func (c *Cluster) Timeline() int { return c.Status.TimelineID }
+
+// Again is the object to be written again, with what is ours of its names, and servers that rest or don't.
+func (c *Cluster) Again(mine metav1.ObjectMeta, rests bool) client.Object {
+	mine.Annotations[HibernationAnnotation] = Awake
+	if rests {
+		mine.Annotations[HibernationAnnotation] = Hibernated
+	}
+	return &Cluster{TypeMeta: metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: "Cluster"}, ObjectMeta: mine, Spec: c.Spec}
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // GroupVersion is what the types belong to.
@@ -44,6 +45,7 @@ type Spec struct {
 	StartupProbe             *Probe                      `json:"startupProbe,omitempty"`
 	ReadinessProbe           *Probe                      `json:"readinessProbe,omitempty"`
 	TerminationGracePeriod   *int                        `json:"terminationGracePeriodSeconds,omitempty"`
+	BootstrapFrom            *BootstrapFrom              `json:"bootstrapFrom,omitempty"`
 }
 
 // Metadata is what the operator gives to all that it makes, or to Pods.
@@ -176,6 +178,8 @@ const MembersAnnotation = "steward/members"
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypeWithName(GroupVersion.WithKind("MariaDB"), &MariaDB{})
 	s.AddKnownTypeWithName(GroupVersion.WithKind("MariaDBList"), &List{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("PhysicalBackup"), &PhysicalBackup{})
+	s.AddKnownTypeWithName(GroupVersion.WithKind("PhysicalBackupList"), &PhysicalBackupList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }
@@ -238,4 +242,17 @@ func (m *MariaDB) Says() string {
 		}
 	}
 	return ""
+}
+
+// Timeline isn't counted.
+func (m *MariaDB) Timeline() int { return 0 }
+
+// Again is the object to be written again, with what is ours of its names, and servers that rest or don't.
+func (m *MariaDB) Again(mine metav1.ObjectMeta, rests bool) client.Object {
+	again := &MariaDB{TypeMeta: metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: "MariaDB"}, ObjectMeta: mine, Spec: m.Spec}
+	again.Spec.Replicas = m.Members()
+	if rests {
+		again.Spec.Replicas = 0
+	}
+	return again
 }

@@ -24,6 +24,7 @@ func TestDefinitionsHaveWhatTypesHave(t *testing.T) {
 		"backups.postgresql.cnpg.io":       reflect.TypeFor[cnpg.Backup](),
 		"objectstores.barmancloud.cnpg.io": reflect.TypeFor[cnpg.ObjectStore](),
 		"mariadbs.k8s.mariadb.com":         reflect.TypeFor[mariadb.MariaDB](),
+		"physicalbackups.k8s.mariadb.com":  reflect.TypeFor[mariadb.PhysicalBackup](),
 	}
 	if len(all) != len(kinds) {
 		t.Errorf("%d definitions of %d kinds", len(all), len(kinds))

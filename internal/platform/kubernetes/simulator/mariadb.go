@@ -41,6 +41,9 @@ type MariaDB struct {
 	stuck     bool
 	lag       int
 	addresses int
+	faults    Faults
+	// copies are the backups that are looked after, by their objects' UIDs.
+	copies map[string]*copying
 }
 
 // mariaDBs are the servers of an object, by their index.
@@ -60,12 +63,14 @@ type mariaDB struct {
 	password      string
 	// template is what its Pod was made of.
 	template string
+	// init is the Pod of the job that is to bring a backup, once that has failed.
+	init *corev1.Pod
 }
 
 // StartMariaDB starts the operator, which ends with the test, and so do its servers.
 func StartMariaDB(t testing.TB, o Options) *MariaDB {
 	t.Helper()
-	op := &MariaDB{o: o, t: t, dir: testdir.New(t, "steward-mariadb-"), clusters: map[string]*mariaDBs{}, lag: 2}
+	op := &MariaDB{o: o, t: t, dir: testdir.New(t, "steward-mariadb-"), clusters: map[string]*mariaDBs{}, lag: 2, copies: map[string]*copying{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -152,13 +157,11 @@ func (op *MariaDB) look(ctx context.Context) {
 			continue
 		}
 		for _, s := range c.all {
-			s.stop(syscall.SIGKILL)
-			op.deletePod(ctx, s)
-			_ = op.o.Client.Delete(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "storage-" + s.name, Namespace: op.o.Namespace}})
-			_ = os.RemoveAll(s.dir) // the test's end does
+			op.leave(ctx, name, s)
 		}
 		delete(op.clusters, name)
 	}
+	op.backups(ctx)
 }
 
 // condition is the one that people look at.
@@ -269,6 +272,11 @@ func (op *MariaDB) keep(ctx context.Context, c *mariaDBs, index int, m *mariadb.
 		return err
 	}
 	if s.pod == nil {
+		if m.Spec.BootstrapFrom != nil {
+			if done, err := op.begin(ctx, s, m); !done {
+				return err
+			}
+		}
 		return op.createPod(ctx, s, m, t)
 	}
 	build, ok := op.o.Images[s.pod.Spec.Containers[0].Image]
@@ -293,6 +301,9 @@ func (op *MariaDB) keep(ctx context.Context, c *mariaDBs, index int, m *mariadb.
 		}
 		return s.start()
 	}
+	if state := s.pod.Status.ContainerStatuses; len(state) == 0 || state[0].State.Running == nil {
+		op.say(ctx, s, false)
+	}
 	_, err := s.sql(ctx, "SELECT 1")
 	if answers := err == nil; answers != s.ready {
 		op.say(ctx, s, answers)
@@ -311,9 +322,10 @@ func (op *MariaDB) keep(ctx context.Context, c *mariaDBs, index int, m *mariadb.
 func (op *MariaDB) claim(ctx context.Context, s *mariaDB, m *mariadb.MariaDB) error {
 	wanted := m.Spec.Storage.VolumeClaimTemplate
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "storage-" + s.name, Namespace: m.Namespace, Labels: wanted.Metadata.Labels},
+		ObjectMeta: metav1.ObjectMeta{Name: "storage-" + s.name, Namespace: m.Namespace, Labels: maps.Clone(wanted.Metadata.Labels)},
 		Spec:       corev1.PersistentVolumeClaimSpec{AccessModes: wanted.AccessModes, StorageClassName: wanted.StorageClassName, Resources: wanted.Resources},
 	}
+	claim.Labels[mariadb.AppLabel], claim.Labels[mariadb.InstanceLabel] = mariadb.App, m.Name
 	if err := op.o.Client.Create(ctx, claim); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
