@@ -74,6 +74,8 @@ type Limits struct {
 	// Configure is the same for other settings of the server, with which it may not
 	// start: then those that were there come back. 1 min unless set.
 	Configure time.Duration
+	// Unserved is for how long a switchover is tried while nothing takes writes, with which upkeep deals from then on: 1 min unless set.
+	Unserved time.Duration
 	// Copying is the same for backups, restores and forks: GiveUp unless set.
 	Copying time.Duration
 	// Following is for how long a source is tried that is followed and can't be reached: 1 h unless set.
@@ -98,7 +100,7 @@ func (l Limits) withDefaults() Limits {
 	for _, d := range []struct {
 		limit *time.Duration
 		value time.Duration
-	}{{&l.Pass, 90 * time.Second}, {&l.Quick, 3 * time.Second}, {&l.Copies, time.Minute}, {&l.GiveUp, 10 * time.Minute}, {&l.Configure, time.Minute}, {&l.Long, 12 * time.Hour}, {&l.Following, time.Hour}, {&l.Report, time.Second}, {&l.Seen, time.Second}, {&l.Archived, backup.ArchiveDelay}} {
+	}{{&l.Pass, 90 * time.Second}, {&l.Quick, 3 * time.Second}, {&l.Copies, time.Minute}, {&l.GiveUp, 10 * time.Minute}, {&l.Configure, time.Minute}, {&l.Unserved, time.Minute}, {&l.Long, 12 * time.Hour}, {&l.Following, time.Hour}, {&l.Report, time.Second}, {&l.Seen, time.Second}, {&l.Archived, backup.ArchiveDelay}} {
 		if *d.limit == 0 {
 			*d.limit = d.value
 		}

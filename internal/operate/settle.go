@@ -54,6 +54,7 @@ func (w *work) settleFor(ctx context.Context, want platform.Wanted, patience tim
 		return platform.Observed{}, err
 	}
 	quick := time.Now().Add(patience)
+	var down time.Time // since when nothing is known to take writes
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		seen, err := step("apply", func() (platform.Observed, error) { return w.Driver.Apply(ctx, want) })
 		switch {
@@ -61,6 +62,8 @@ func (w *work) settleFor(ctx context.Context, want platform.Wanted, patience tim
 			return seen, &impossible{reason: hopelessReason, cause: errors.New(seen.Problem)}
 		case err == nil && reached(want, seen):
 			return seen, nil
+		case want.HandOver != nil && err == nil && lasts(&down, !seen.Serving) >= w.Limits.Unserved:
+			return seen, &impossible{reason: "No node takes writes: the old primary is gone, and none has taken over.", cause: errors.New(seen.Problem)}
 		case errors.Is(err, platform.ErrCopying):
 			quick = time.Now().Add(patience)
 		case isCustomerError(err), err != nil && time.Now().After(quick):
@@ -73,6 +76,18 @@ func (w *work) settleFor(ctx context.Context, want platform.Wanted, patience tim
 			return seen, fmt.Errorf("not settled in time: %s", seen.Problem)
 		}
 	}
+}
+
+// lasts is for how long something has been so, and keeps in since when.
+func lasts(since *time.Time, so bool) time.Duration {
+	switch {
+	case !so:
+		*since = time.Time{}
+		return 0
+	case since.IsZero():
+		*since = time.Now()
+	}
+	return time.Since(*since)
 }
 
 // Closed reports whether nobody should be let into a cluster.

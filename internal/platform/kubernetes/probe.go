@@ -17,13 +17,28 @@ import (
 )
 
 // probeTime bounds a look into one server, and probeFresh is how long what it said counts for who only looks; its size
-// counts for usedFresh. Each question is a connection, which costs the server a process.
+// counts for usedFresh. Each question is a connection, which costs the server a process. One whose volume fills is asked more often: nothing
+// but who makes it read-only in time keeps the volume from being full, and then the server ends.
 const (
-	probeTime  = 4 * time.Second
-	admitTime  = 20 * time.Second
-	probeFresh = 10 * time.Second
-	usedFresh  = time.Minute
+	probeTime   = 4 * time.Second
+	admitTime   = 20 * time.Second
+	probeFresh  = 10 * time.Second
+	usedFresh   = time.Minute
+	fullFresh   = time.Second
+	halfPercent = 50
+	fullPercent = 80
 )
+
+// fresh is for how long what a server said counts, and its size, by how much of its volume is used.
+func fresh(used, disk int64) (said, size time.Duration) {
+	switch {
+	case disk <= 0 || used < disk/100*halfPercent:
+		return probeFresh, usedFresh
+	case used < disk/100*fullPercent:
+		return probeFresh, probeFresh
+	}
+	return fullFresh, fullFresh
+}
 
 // memory is what is remembered of a cluster between looks; nothing depends on it.
 type memory struct {
@@ -142,17 +157,22 @@ func role(p *corev1.Pod) cluster.Role {
 func (d *Driver) ask(ctx context.Context, v view) map[string]probe {
 	m := d.memory(v.id)
 	found := make([]probe, len(v.pods))
+	var disk int64
+	if v.object != nil {
+		disk = planOf(v.object).DiskBytes()
+	}
 	var work sync.WaitGroup
 	for i := range v.pods {
 		p := &v.pods[i]
 		m.mu.Lock()
 		last, known := m.probes[p.Name]
 		m.mu.Unlock()
-		if known && last.life == life(p) && d.o.Now().Sub(last.at) < probeFresh {
+		said, size := fresh(last.used, disk)
+		if known && last.life == life(p) && d.o.Now().Sub(last.at) < said {
 			found[i] = last
 			continue
 		}
-		work.Go(func() { found[i] = d.askOne(ctx, v, p, last) })
+		work.Go(func() { found[i] = d.askOne(ctx, v, p, last, size) })
 	}
 	work.Wait()
 	all := make(map[string]probe, len(found))
@@ -165,7 +185,7 @@ func (d *Driver) ask(ctx context.Context, v view) map[string]probe {
 	return all
 }
 
-func (d *Driver) askOne(ctx context.Context, v view, p *corev1.Pod, last probe) probe {
+func (d *Driver) askOne(ctx context.Context, v view, p *corev1.Pod, last probe, size time.Duration) probe {
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
 	out := probe{life: life(p), at: d.o.Now()}
@@ -186,7 +206,7 @@ func (d *Driver) askOne(ctx context.Context, v view, p *corev1.Pod, last probe) 
 	} else if out.version, out.err = v.op.driver().Version(ctx, node); out.err != nil {
 		return out
 	}
-	if out.at.Sub(out.usedAt) >= usedFresh {
+	if out.at.Sub(out.usedAt) >= size {
 		out.used, out.err = v.op.hosted().UsedBytes(ctx, node)
 		out.usedAt = out.at
 	}
