@@ -14,29 +14,6 @@ import (
 	"steward/internal/platform"
 )
 
-// reached is the platform that a cluster is on, or why it can't be asked.
-type reached struct {
-	driver platform.Driver
-	err    error
-}
-
-// get asks it for something.
-func get[T any](at reached, ask func(platform.Driver) (T, error)) (T, error) {
-	if at.err != nil {
-		var none T
-		return none, at.err
-	}
-	return ask(at.driver)
-}
-
-// do has it do something.
-func (at reached) do(work func(platform.Driver) error) error {
-	if at.err != nil {
-		return at.err
-	}
-	return work(at.driver)
-}
-
 // Apply implements platform.Applier.
 func (r *Router) Apply(ctx context.Context, want platform.Wanted) (platform.Observed, error) {
 	return get(r.change(want.Cluster), func(d platform.Driver) (platform.Observed, error) { return d.Apply(ctx, want) })
@@ -54,14 +31,13 @@ func (r *Router) Pending(ctx context.Context, want platform.Wanted) ([]cluster.T
 
 // Remove implements platform.Applier.
 func (r *Router) Remove(ctx context.Context, c cluster.Cluster) error {
-	d, err := r.change(c)
-	if err != nil {
+	return r.change(c).do(func(d platform.Driver) error {
+		err := d.Remove(ctx, c)
+		if err == nil {
+			r.known.Delete(c.ID)
+		}
 		return err
-	}
-	if err = d.Remove(ctx, c); err == nil {
-		r.known.Delete(c.ID)
-	}
-	return err
+	})
 }
 
 // SetPassword implements platform.Applier.
@@ -116,7 +92,11 @@ func (r *Router) TryUpgrade(ctx context.Context, want platform.Wanted, c platfor
 
 // Upload implements platform.ContinuousArchiver. What a region out of reach has written waits there.
 func (r *Router) Upload(ctx context.Context, want platform.Wanted, to platform.ArchiveSink) error {
-	return r.change(want.Cluster).do(func(d platform.Driver) error { return d.Upload(ctx, want, to) })
+	at := r.change(want.Cluster)
+	if at.err != nil {
+		return nil //nolint:nilerr // its region is told of
+	}
+	return at.driver.Upload(ctx, want, to)
 }
 
 // Prunable implements platform.ContinuousArchiver. Other platforms put nothing into steward's archive.
@@ -130,8 +110,8 @@ func (r *Router) Verify(ctx context.Context, want platform.Wanted, c platform.Co
 // KeepsBackups implements platform.BackupKeeper: of a platform that wasn't reached yet nothing is in steward's archive, as of none but
 // this host.
 func (r *Router) KeepsBackups(of cluster.Cluster) bool {
-	d, err := r.change(of)
-	return errors.Is(err, platform.ErrAway) || err == nil && d.KeepsBackups(of)
+	at := r.change(of)
+	return errors.Is(at.err, platform.ErrAway) || at.err == nil && at.driver.KeepsBackups(of)
 }
 
 // TakeBackup implements platform.BackupKeeper.
@@ -201,16 +181,16 @@ func (r *Router) Statements(ctx context.Context, id cluster.ID, order insight.St
 
 // ResetStatements implements platform.Inspector.
 func (r *Router) ResetStatements(ctx context.Context, id cluster.ID) (missing string, err error) {
-	return get(r.look(ctx, id), func(d platform.Driver) (missing string, err error) { return d.ResetStatements(ctx, id) })
+	return get(r.look(ctx, id), func(d platform.Driver) (string, error) { return d.ResetStatements(ctx, id) })
 }
 
 // StatementText implements platform.Inspector.
 func (r *Router) StatementText(ctx context.Context, id cluster.ID, statement string) (text, database string, err error) {
-	d, err := r.look(ctx, id)
-	if err != nil {
-		return "", "", err
+	at := r.look(ctx, id)
+	if at.err != nil {
+		return "", "", at.err
 	}
-	return d.StatementText(ctx, id, statement)
+	return at.driver.StatementText(ctx, id, statement)
 }
 
 // Plan implements platform.Inspector.
@@ -270,9 +250,9 @@ func (r *Router) Release(ctx context.Context, c cluster.Cluster, from platform.I
 
 // Leftovers implements platform.Importer.
 func (r *Router) Leftovers(c cluster.Cluster, database migration.Database) string {
-	d, err := r.change(c)
-	if err != nil {
+	at := r.change(c)
+	if at.err != nil {
 		return ""
 	}
-	return d.Leftovers(c, database)
+	return at.driver.Leftovers(c, database)
 }
