@@ -30,19 +30,17 @@ func (a credentialArg) findCredential(ctx context.Context, c *client.Client) (cl
 	return c.FindCredential(ctx, a.Credential)
 }
 
-func printCredentials(s *streams, all []client.ManagedCredential) error {
-	rows := make([][]string, len(all))
-	for i, c := range all {
-		rows[i] = []string{fmt.Sprint(c.ID), c.Label, cmp.Or(c.LastDecrypted, "-")}
-	}
-	return printTable(s.out, []string{"id", "label", "last decrypted"}, rows)
+func printCredentials(s *streams, all []client.ManagedCredential, asJSON bool) error {
+	return printList(s.out, all, asJSON, []string{"id", "label", "last decrypted"}, func(c client.ManagedCredential) []string {
+		return []string{fmt.Sprint(c.ID), c.Label, cmp.Or(c.LastDecrypted, "-")}
+	})
 }
 
 func printCredential(s *streams, c client.ManagedCredential, asJSON bool) error {
 	if asJSON {
 		return printJSON(s.out, c)
 	}
-	return printCredentials(s, []client.ManagedCredential{c})
+	return printCredentials(s, []client.ManagedCredential{c}, false)
 }
 
 type credentialListCommand struct {
@@ -55,10 +53,7 @@ func (f *credentialListCommand) Run(ctx context.Context, s *streams, c *client.C
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, append([]client.ManagedCredential{}, all...))
-	}
-	return printCredentials(s, all)
+	return printCredentials(s, all, f.JSON)
 }
 
 type credentialCreateCommand struct {

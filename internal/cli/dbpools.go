@@ -32,18 +32,13 @@ func (f *dbPoolListCommand) Run(ctx context.Context, s *streams, c *client.Clien
 }
 
 func printPools(s *streams, all []client.Pool, asJSON bool) error {
-	if asJSON {
-		return printJSON(s.out, append([]client.Pool{}, all...))
-	}
-	rows := make([][]string, len(all))
-	for i, p := range all {
+	return printList(s.out, all, asJSON, []string{"label", "database", "mode", "size", "for", "prepared statements"}, func(p client.Pool) []string {
 		prepared := "no"
 		if p.Prepared {
 			prepared = "yes"
 		}
-		rows[i] = []string{p.Label, p.Database, p.Mode, strconv.Itoa(p.Size), onlyUser(p.Username), prepared}
-	}
-	return printTable(s.out, []string{"label", "database", "mode", "size", "for", "prepared statements"}, rows)
+		return []string{p.Label, p.Database, p.Mode, strconv.Itoa(p.Size), onlyUser(p.Username), prepared}
+	})
 }
 
 // onlyUser is who may log in to a pool.

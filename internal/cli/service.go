@@ -45,19 +45,17 @@ func (f serviceFlags) change() client.ServiceChange {
 	}
 }
 
-func printServices(s *streams, all []client.Service) error {
-	rows := make([][]string, len(all))
-	for i, v := range all {
-		rows[i] = []string{fmt.Sprint(v.ID), v.Label, v.ServiceType, v.Address, v.Status, v.StatusSince, cmp.Or(v.StatusReason, "-")}
-	}
-	return printTable(s.out, []string{"id", "label", "type", "address", "status", "since", "found"}, rows)
+func printServices(s *streams, all []client.Service, asJSON bool) error {
+	return printList(s.out, all, asJSON, []string{"id", "label", "type", "address", "status", "since", "found"}, func(v client.Service) []string {
+		return []string{fmt.Sprint(v.ID), v.Label, v.ServiceType, v.Address, v.Status, v.StatusSince, cmp.Or(v.StatusReason, "-")}
+	})
 }
 
 func printService(s *streams, one client.Service, asJSON bool) error {
 	if asJSON {
 		return printJSON(s.out, one)
 	}
-	return printServices(s, []client.Service{one})
+	return printServices(s, []client.Service{one}, false)
 }
 
 type serviceListCommand struct {
@@ -70,10 +68,7 @@ func (f *serviceListCommand) Run(ctx context.Context, s *streams, c *client.Clie
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, append([]client.Service{}, all...))
-	}
-	return printServices(s, all)
+	return printServices(s, all, f.JSON)
 }
 
 type serviceViewCommand struct {

@@ -94,12 +94,7 @@ func (q queries) BackupsForWork(ctx context.Context) (map[cluster.ID][]backup.Ba
 }
 
 func (q queries) manyBackups(ctx context.Context, sql string, args ...any) ([]backup.Backup, error) {
-	rows, err := q.db.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, classify(err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (backup.Backup, error) { return scanBackup(row) })
-	return found, classify(err)
+	return collect(ctx, q.db, scanBackup, sql, args...)
 }
 
 // FinishBackup ends a backup that runs with what b says of it: complete or
