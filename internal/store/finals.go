@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"steward/internal/account"
 	"steward/internal/backup"
 	"steward/internal/cluster"
