@@ -181,7 +181,7 @@ func settleAndPrint(ctx context.Context, s *streams, c *client.Client, d client.
 	if err != nil {
 		return err
 	}
-	return printDatabases(s.out, []client.Database{d}, false)
+	return printDatabases(s, []client.Database{d}, false)
 }
 
 // restoreCommand is the operator's, for what customers can't do themselves.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 
 	"steward/client"
 	"steward/internal/config"
@@ -106,11 +105,11 @@ func (f *computeSettingsListCommand) Run(ctx context.Context, s *streams, c *cli
 	if err != nil {
 		return err
 	}
-	return printComputes(s.out, all, f.JSON)
+	return printComputes(s, all, f.JSON)
 }
 
-func printComputes(w io.Writer, all []client.Compute, asJSON bool) error {
-	return printList(w, all, asJSON, []string{"id", "label", "group", "access", "user", "ip", "port"}, func(m client.Compute) []string {
+func printComputes(s *streams, all []client.Compute, asJSON bool) error {
+	return printList(s.out, all, asJSON, []string{"id", "label", "group", "access", "user", "ip", "port"}, func(m client.Compute) []string {
 		access, user, port := "no", "root", 22
 		if m.SSH.Access {
 			access = "yes"
@@ -143,7 +142,7 @@ func (f *computeSettingsUpdateCommand) Run(ctx context.Context, s *streams, c *c
 	if err != nil {
 		return err
 	}
-	return printComputes(s.out, []client.Compute{changed}, false)
+	return printComputes(s, []client.Compute{changed}, false)
 }
 
 type computeCheckCommand struct {

@@ -39,13 +39,6 @@ func printContacts(s *streams, all []client.Contact, asJSON bool) error {
 	})
 }
 
-func printContact(s *streams, c client.Contact, asJSON bool) error {
-	if asJSON {
-		return printJSON(s.out, c)
-	}
-	return printContacts(s, []client.Contact{c}, false)
-}
-
 type contactListCommand struct {
 	apiFlags
 	jsonFlag
@@ -66,7 +59,7 @@ type contactViewCommand struct {
 }
 
 func (f *contactViewCommand) Run(_ context.Context, s *streams, _ *client.Client, found client.Contact) error {
-	return printContact(s, found, f.JSON)
+	return printOne(s, found, f.JSON, printContacts)
 }
 
 type contactCreateCommand struct {
@@ -84,7 +77,7 @@ func (f *contactCreateCommand) Run(ctx context.Context, s *streams, c *client.Cl
 	if err != nil {
 		return err
 	}
-	return printContact(s, made, f.JSON)
+	return printOne(s, made, f.JSON, printContacts)
 }
 
 type contactUpdateCommand struct {
@@ -103,7 +96,7 @@ func (f *contactUpdateCommand) Run(ctx context.Context, s *streams, c *client.Cl
 	if err != nil {
 		return err
 	}
-	return printContact(s, changed, f.JSON)
+	return printOne(s, changed, f.JSON, printContacts)
 }
 
 type contactDeleteCommand struct {

@@ -36,13 +36,6 @@ func printCredentials(s *streams, all []client.ManagedCredential, asJSON bool) e
 	})
 }
 
-func printCredential(s *streams, c client.ManagedCredential, asJSON bool) error {
-	if asJSON {
-		return printJSON(s.out, c)
-	}
-	return printCredentials(s, []client.ManagedCredential{c}, false)
-}
-
 type credentialListCommand struct {
 	apiFlags
 	jsonFlag
@@ -73,7 +66,7 @@ func (f *credentialCreateCommand) Run(ctx context.Context, s *streams, c *client
 	if err != nil {
 		return err
 	}
-	return printCredential(s, made, f.JSON)
+	return printOne(s, made, f.JSON, printCredentials)
 }
 
 type credentialUpdateCommand struct {
@@ -88,7 +81,7 @@ func (f *credentialUpdateCommand) Run(ctx context.Context, s *streams, c *client
 	if err != nil {
 		return err
 	}
-	return printCredential(s, changed, f.JSON)
+	return printOne(s, changed, f.JSON, printCredentials)
 }
 
 type credentialSetPasswordCommand struct {

@@ -78,12 +78,12 @@ func (f *dbListCommand) Run(ctx context.Context, s *streams, c *client.Client) e
 	if err != nil {
 		return err
 	}
-	return printDatabases(s.out, all, f.JSON)
+	return printDatabases(s, all, f.JSON)
 }
 
-func printDatabases(w io.Writer, all []client.Database, asJSON bool) error {
+func printDatabases(s *streams, all []client.Database, asJSON bool) error {
 	if asJSON {
-		return printJSON(w, all)
+		return printJSON(s.out, all)
 	}
 	rows := make([][]string, len(all))
 	for i, d := range all {
@@ -93,7 +93,7 @@ func printDatabases(w io.Writer, all []client.Database, asJSON bool) error {
 		}
 		rows[i] = []string{fmt.Sprint(d.ID), d.Label, d.Engine + "/" + d.Version, d.Type, shownStatus(d), address}
 	}
-	return printTable(w, []string{"id", "label", "engine", "type", "status", "address"}, rows)
+	return printTable(s.out, []string{"id", "label", "engine", "type", "status", "address"}, rows)
 }
 
 // shownStatus is a database's status, and that it sleeps.
@@ -114,7 +114,7 @@ func (f *dbViewCommand) Run(_ context.Context, s *streams, _ *client.Client, d c
 	if f.JSON {
 		return printJSON(s.out, d)
 	}
-	if err := printDatabases(s.out, []client.Database{d}, false); err != nil {
+	if err := printDatabases(s, []client.Database{d}, false); err != nil {
 		return err
 	}
 	printDatabaseName(s.out, d)
@@ -224,10 +224,7 @@ func (f *dbCreateCommand) Run(ctx context.Context, s *streams, c *client.Client)
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, d)
-	}
-	return printDatabases(s.out, []client.Database{d}, false)
+	return printOne(s, d, f.JSON, printDatabases)
 }
 
 type dbUpdateCommand struct {
@@ -289,7 +286,7 @@ func (f *dbUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client,
 	if err != nil {
 		return err
 	}
-	return printDatabases(s.out, []client.Database{d}, f.JSON)
+	return printDatabases(s, []client.Database{d}, f.JSON)
 }
 
 type dbDeleteCommand struct {
@@ -418,7 +415,7 @@ func (f *dbSuspendCommand) Run(ctx context.Context, s *streams, c *client.Client
 	if err != nil {
 		return err
 	}
-	return printDatabases(s.out, []client.Database{d}, false)
+	return printDatabases(s, []client.Database{d}, false)
 }
 
 type dbResumeCommand struct {
@@ -435,7 +432,7 @@ func (f *dbResumeCommand) Run(ctx context.Context, s *streams, c *client.Client,
 	if err != nil {
 		return err
 	}
-	return printDatabases(s.out, []client.Database{d}, false)
+	return printDatabases(s, []client.Database{d}, false)
 }
 
 type dbConnectCommand struct {

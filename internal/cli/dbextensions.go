@@ -89,10 +89,7 @@ func (f *dbExtensionCreateCommand) Run(ctx context.Context, s *streams, c *clien
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, made)
-	}
-	return printExtensions(s, []client.Extension{made}, false)
+	return printOne(s, made, f.JSON, printExtensions)
 }
 
 type dbExtensionUpdateCommand struct {
@@ -109,10 +106,7 @@ func (f *dbExtensionUpdateCommand) Run(ctx context.Context, s *streams, c *clien
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, changed)
-	}
-	return printExtensions(s, []client.Extension{changed}, false)
+	return printOne(s, changed, f.JSON, printExtensions)
 }
 
 type dbExtensionDropCommand struct {

@@ -51,10 +51,7 @@ func (f *dbLogicalCreateCommand) Run(ctx context.Context, s *streams, c *client.
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, made)
-	}
-	return printLogicals(s, []client.Logical{made}, false)
+	return printOne(s, made, f.JSON, printLogicals)
 }
 
 type dbLogicalDeleteCommand struct {

@@ -197,11 +197,11 @@ func (f *dbMigrationListCommand) Run(ctx context.Context, s *streams, c *client.
 	if err != nil {
 		return err
 	}
-	return printMigrations(s.out, all, f.JSON)
+	return printMigrations(s, all, f.JSON)
 }
 
-func printMigrations(w io.Writer, all []client.Migration, asJSON bool) error {
-	return printList(w, all, asJSON, []string{"id", "source", "databases", "mode", "status", "phase", "received", "tables", "lag"}, func(m client.Migration) []string {
+func printMigrations(s *streams, all []client.Migration, asJSON bool) error {
+	return printList(s.out, all, asJSON, []string{"id", "source", "databases", "mode", "status", "phase", "received", "tables", "lag"}, func(m client.Migration) []string {
 		names := make([]string, len(m.Databases))
 		for n, database := range m.Databases {
 			names[n] = database.As
@@ -223,7 +223,7 @@ func printMigration(s *streams, m client.Migration, asJSON bool) error {
 	if asJSON {
 		return printJSON(s.out, m)
 	}
-	if err := printMigrations(s.out, []client.Migration{m}, false); err != nil {
+	if err := printMigrations(s, []client.Migration{m}, false); err != nil {
 		return err
 	}
 	printMigrationProblems(s.out, m.Problems)

@@ -49,14 +49,6 @@ func onlyUser(name *string) string {
 	return *name
 }
 
-// printPool prints one that was made or changed.
-func printPool(s *streams, p client.Pool, asJSON bool) error {
-	if asJSON {
-		return printJSON(s.out, p)
-	}
-	return printPools(s, []client.Pool{p}, false)
-}
-
 // poolArg names a connection pool.
 type poolArg struct {
 	Label string `arg:"" help:"The pool's label, which clients name as their database."`
@@ -82,7 +74,7 @@ func (f *dbPoolCreateCommand) Run(ctx context.Context, s *streams, c *client.Cli
 	if _, err := f.settle(ctx, c, d, s); err != nil {
 		return err
 	}
-	return printPool(s, made, f.JSON)
+	return printOne(s, made, f.JSON, printPools)
 }
 
 type dbPoolUpdateCommand struct {
@@ -116,7 +108,7 @@ func (f *dbPoolUpdateCommand) Run(ctx context.Context, s *streams, c *client.Cli
 	if _, err := f.settle(ctx, c, d, s); err != nil {
 		return err
 	}
-	return printPool(s, changed, f.JSON)
+	return printOne(s, changed, f.JSON, printPools)
 }
 
 type dbPoolDeleteCommand struct {

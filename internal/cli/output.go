@@ -49,6 +49,14 @@ func (w jsonWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
+// printOne prints what a list has as well, alone: as JSON, or as the list's table.
+func printOne[T any](s *streams, one T, asJSON bool, list func(s *streams, all []T, asJSON bool) error) error {
+	if asJSON {
+		return printJSON(s.out, one)
+	}
+	return list(s, []T{one}, false)
+}
+
 // printList prints a list: as JSON, in which it is a list also when nothing is in it, or as a table with a row for each.
 func printList[T any](w io.Writer, all []T, asJSON bool, heads []string, row func(T) []string) error {
 	if asJSON {

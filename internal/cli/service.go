@@ -51,13 +51,6 @@ func printServices(s *streams, all []client.Service, asJSON bool) error {
 	})
 }
 
-func printService(s *streams, one client.Service, asJSON bool) error {
-	if asJSON {
-		return printJSON(s.out, one)
-	}
-	return printServices(s, []client.Service{one}, false)
-}
-
 type serviceListCommand struct {
 	apiFlags
 	jsonFlag
@@ -78,7 +71,7 @@ type serviceViewCommand struct {
 }
 
 func (f *serviceViewCommand) Run(_ context.Context, s *streams, _ *client.Client, found client.Service) error {
-	return printService(s, found, f.JSON)
+	return printOne(s, found, f.JSON, printServices)
 }
 
 type serviceCreateCommand struct {
@@ -97,7 +90,7 @@ func (f *serviceCreateCommand) Run(ctx context.Context, s *streams, c *client.Cl
 	if err != nil {
 		return err
 	}
-	return printService(s, made, f.JSON)
+	return printOne(s, made, f.JSON, printServices)
 }
 
 // typeOf is the type that an address is written for.
@@ -130,7 +123,7 @@ func (f *serviceUpdateCommand) Run(ctx context.Context, s *streams, c *client.Cl
 	if err != nil {
 		return err
 	}
-	return printService(s, changed, f.JSON)
+	return printOne(s, changed, f.JSON, printServices)
 }
 
 type serviceDisableCommand struct {
@@ -144,7 +137,7 @@ func (f *serviceDisableCommand) Run(ctx context.Context, s *streams, c *client.C
 	if err != nil {
 		return err
 	}
-	return printService(s, changed, f.JSON)
+	return printOne(s, changed, f.JSON, printServices)
 }
 
 type serviceEnableCommand struct {
@@ -158,7 +151,7 @@ func (f *serviceEnableCommand) Run(ctx context.Context, s *streams, c *client.Cl
 	if err != nil {
 		return err
 	}
-	return printService(s, changed, f.JSON)
+	return printOne(s, changed, f.JSON, printServices)
 }
 
 type serviceDeleteCommand struct {

@@ -68,13 +68,6 @@ func printStatusPages(s *streams, all []client.StatusPage, asJSON bool) error {
 	})
 }
 
-func printStatusPage(s *streams, p client.StatusPage, asJSON bool) error {
-	if asJSON {
-		return printJSON(s.out, p)
-	}
-	return printStatusPages(s, []client.StatusPage{p}, false)
-}
-
 type statusPageListCommand struct {
 	apiFlags
 	jsonFlag
@@ -95,7 +88,7 @@ type statusPageViewCommand struct {
 }
 
 func (f *statusPageViewCommand) Run(_ context.Context, s *streams, _ *client.Client, found client.StatusPage) error {
-	return printStatusPage(s, found, f.JSON)
+	return printOne(s, found, f.JSON, printStatusPages)
 }
 
 type statusPageCreateCommand struct {
@@ -116,7 +109,7 @@ func (f *statusPageCreateCommand) Run(ctx context.Context, s *streams, c *client
 	if err != nil {
 		return err
 	}
-	return printStatusPage(s, made, f.JSON)
+	return printOne(s, made, f.JSON, printStatusPages)
 }
 
 type statusPageUpdateCommand struct {
@@ -138,7 +131,7 @@ func (f *statusPageUpdateCommand) Run(ctx context.Context, s *streams, c *client
 	if err != nil {
 		return err
 	}
-	return printStatusPage(s, changed, f.JSON)
+	return printOne(s, changed, f.JSON, printStatusPages)
 }
 
 type statusPageDeleteCommand struct {
