@@ -150,6 +150,14 @@ func (f waitFlag) settle(ctx context.Context, c *client.Client, d client.Databas
 	return f.become(ctx, c, d, s, "active")
 }
 
+// carryOut asks for a change, and waits until it is done.
+func (f waitFlag) carryOut(ctx context.Context, c *client.Client, d client.Database, s *streams, ask func(context.Context, client.Database) error) (client.Database, error) {
+	if err := ask(ctx, d); err != nil {
+		return d, err
+	}
+	return f.settle(ctx, c, d, s)
+}
+
 // become waits until the database is in none of the transient statuses, which
 // should end in the one that was asked for.
 func (f waitFlag) become(ctx context.Context, c *client.Client, d client.Database, s *streams, goal string) (client.Database, error) {
@@ -354,10 +362,7 @@ type dbPatchCommand struct {
 }
 
 func (f *dbPatchCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
-	if err := c.PatchDatabase(ctx, d); err != nil {
-		return err
-	}
-	d, err := f.settle(ctx, c, d, s)
+	d, err := f.carryOut(ctx, c, d, s, c.PatchDatabase)
 	if err != nil {
 		return err
 	}
@@ -372,10 +377,7 @@ type dbRestartCommand struct {
 }
 
 func (f *dbRestartCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
-	if err := c.RestartDatabase(ctx, d); err != nil {
-		return err
-	}
-	d, err := f.settle(ctx, c, d, s)
+	d, err := f.carryOut(ctx, c, d, s, c.RestartDatabase)
 	if err != nil {
 		return err
 	}
@@ -390,10 +392,7 @@ type dbSwitchoverCommand struct {
 }
 
 func (f *dbSwitchoverCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
-	if err := c.SwitchoverDatabase(ctx, d); err != nil {
-		return err
-	}
-	d, err := f.settle(ctx, c, d, s)
+	d, err := f.carryOut(ctx, c, d, s, c.SwitchoverDatabase)
 	if err != nil {
 		return err
 	}
@@ -428,11 +427,7 @@ func (f *dbResumeCommand) Run(ctx context.Context, s *streams, c *client.Client,
 	if err := c.ResumeDatabase(ctx, d); err != nil {
 		return err
 	}
-	d, err := f.settle(ctx, c, d, s)
-	if err != nil {
-		return err
-	}
-	return printDatabases(s, []client.Database{d}, false)
+	return settleAndPrint(ctx, s, c, d, f.waitFlag)
 }
 
 type dbConnectCommand struct {
