@@ -113,27 +113,19 @@ func (c *Client) AlertDefinitions(ctx context.Context) ([]AlertDefinition, error
 
 // FindAlertDefinition looks a definition up by id or label.
 func (c *Client) FindAlertDefinition(ctx context.Context, text string) (AlertDefinition, error) {
-	all, err := c.AlertDefinitions(ctx)
-	if err != nil {
-		return AlertDefinition{}, err
-	}
-	return pick(all, "alert definition", text, func(d AlertDefinition) (int64, []string) { return d.ID, []string{d.Label} })
+	return find(ctx, c.AlertDefinitions, "alert definition", text, func(d AlertDefinition) (int64, []string) { return d.ID, []string{d.Label} })
 }
 
 // CreateAlertDefinition adds one.
 func (c *Client) CreateAlertDefinition(ctx context.Context, in AlertChange) (AlertDefinition, error) {
-	var made AlertDefinition
-	err := c.do(ctx, http.MethodPost, alertDefinitions, in, &made)
-	return made, err
+	return ask[AlertDefinition](ctx, c, http.MethodPost, alertDefinitions, in)
 }
 
 func (d AlertDefinition) path() string { return fmt.Sprintf("%s/%d", alertDefinitions, d.ID) }
 
 // UpdateAlertDefinition changes one.
 func (c *Client) UpdateAlertDefinition(ctx context.Context, d AlertDefinition, in AlertChange) (AlertDefinition, error) {
-	var changed AlertDefinition
-	err := c.do(ctx, http.MethodPut, d.path(), in, &changed)
-	return changed, err
+	return ask[AlertDefinition](ctx, c, http.MethodPut, d.path(), in)
 }
 
 // DeleteAlertDefinition removes one of the account's own.
@@ -148,18 +140,12 @@ func (c *Client) AlertChannels(ctx context.Context) ([]AlertChannel, error) {
 
 // FindAlertChannel looks a channel up by id or label.
 func (c *Client) FindAlertChannel(ctx context.Context, text string) (AlertChannel, error) {
-	all, err := c.AlertChannels(ctx)
-	if err != nil {
-		return AlertChannel{}, err
-	}
-	return pick(all, "channel", text, func(one AlertChannel) (int64, []string) { return one.ID, []string{one.Label} })
+	return find(ctx, c.AlertChannels, "channel", text, func(one AlertChannel) (int64, []string) { return one.ID, []string{one.Label} })
 }
 
 // CreateAlertChannel adds a channel; the answer has its secret, if it has one.
 func (c *Client) CreateAlertChannel(ctx context.Context, label, kind string, to AlertChannelTarget) (AlertChannel, error) {
-	var made AlertChannel
-	err := c.do(ctx, http.MethodPost, alertChannels, map[string]any{"label": label, "channel_type": kind, "details": to}, &made)
-	return made, err
+	return ask[AlertChannel](ctx, c, http.MethodPost, alertChannels, map[string]any{"label": label, "channel_type": kind, "details": to})
 }
 
 func (c AlertChannel) path() string { return fmt.Sprintf("%s/%d", alertChannels, c.ID) }

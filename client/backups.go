@@ -40,9 +40,7 @@ func (c *Client) Backups(ctx context.Context, d Database) ([]Backup, error) {
 
 // Backup reads one of a database's backups.
 func (c *Client) Backup(ctx context.Context, d Database, id int64) (Backup, error) {
-	var found Backup
-	err := c.do(ctx, http.MethodGet, d.backup(id), nil, &found)
-	return found, err
+	return ask[Backup](ctx, c, http.MethodGet, d.backup(id), nil)
 }
 
 // FindBackup looks a backup up by id or label.

@@ -98,6 +98,13 @@ func (c *Client) do(ctx context.Context, method, path string, in, out any) error
 // pageSize is the API's largest.
 const pageSize = 500
 
+// ask does a request whose answer is a T.
+func ask[T any](ctx context.Context, c *Client, method, path string, in any) (T, error) {
+	var answer T
+	err := c.do(ctx, method, path, in, &answer)
+	return answer, err
+}
+
 // list reads pages until there are no more, or most items (0: no bound) are read.
 func list[T any](ctx context.Context, c *Client, path string, most int) ([]T, error) {
 	var all []T

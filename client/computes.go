@@ -31,11 +31,7 @@ func (c *Client) Computes(ctx context.Context) ([]Compute, error) {
 
 // FindCompute looks a machine up by id or label.
 func (c *Client) FindCompute(ctx context.Context, idOrLabel string) (Compute, error) {
-	all, err := c.Computes(ctx)
-	if err != nil {
-		return Compute{}, err
-	}
-	return pick(all, "machine", idOrLabel, func(one Compute) (int64, []string) { return one.ID, []string{one.Label} })
+	return find(ctx, c.Computes, "machine", idOrLabel, func(one Compute) (int64, []string) { return one.ID, []string{one.Label} })
 }
 
 // UpdateSSH is a change of SSHSettings; nil fields stay as they are.
@@ -48,7 +44,5 @@ type UpdateSSH struct {
 
 // UpdateSSH changes how support staff log in to a machine.
 func (c *Client) UpdateSSH(ctx context.Context, machine Compute, in UpdateSSH) (Compute, error) {
-	var changed Compute
-	err := c.do(ctx, http.MethodPut, fmt.Sprintf("%s/%d", computes, machine.ID), map[string]any{"ssh": in}, &changed)
-	return changed, err
+	return ask[Compute](ctx, c, http.MethodPut, fmt.Sprintf("%s/%d", computes, machine.ID), map[string]any{"ssh": in})
 }

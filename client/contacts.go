@@ -68,25 +68,17 @@ func (c *Client) Contacts(ctx context.Context) ([]Contact, error) {
 // FindContact looks a contact up by id, e-mail address or name, which must be
 // one contact's alone.
 func (c *Client) FindContact(ctx context.Context, text string) (Contact, error) {
-	all, err := c.Contacts(ctx)
-	if err != nil {
-		return Contact{}, err
-	}
-	return pick(all, "contact", text, func(one Contact) (int64, []string) { return one.ID, []string{one.Email, one.Name} })
+	return find(ctx, c.Contacts, "contact", text, func(one Contact) (int64, []string) { return one.ID, []string{one.Email, one.Name} })
 }
 
 // CreateContact adds a contact.
 func (c *Client) CreateContact(ctx context.Context, in ContactChange) (Contact, error) {
-	var made Contact
-	err := c.do(ctx, http.MethodPost, contacts, in.body(), &made)
-	return made, err
+	return ask[Contact](ctx, c, http.MethodPost, contacts, in.body())
 }
 
 // UpdateContact changes a contact.
 func (c *Client) UpdateContact(ctx context.Context, one Contact, in ContactChange) (Contact, error) {
-	var changed Contact
-	err := c.do(ctx, http.MethodPut, one.path(), in.body(), &changed)
-	return changed, err
+	return ask[Contact](ctx, c, http.MethodPut, one.path(), in.body())
 }
 
 // DeleteContact removes a contact.

@@ -40,25 +40,17 @@ func (c *Client) ManagedCredentials(ctx context.Context) ([]ManagedCredential, e
 
 // FindCredential looks a credential up by id or label.
 func (c *Client) FindCredential(ctx context.Context, idOrLabel string) (ManagedCredential, error) {
-	all, err := c.ManagedCredentials(ctx)
-	if err != nil {
-		return ManagedCredential{}, err
-	}
-	return pick(all, "credential", idOrLabel, func(one ManagedCredential) (int64, []string) { return one.ID, []string{one.Label} })
+	return find(ctx, c.ManagedCredentials, "credential", idOrLabel, func(one ManagedCredential) (int64, []string) { return one.ID, []string{one.Label} })
 }
 
 // CreateCredential gives a user name and a password into the service's care.
 func (c *Client) CreateCredential(ctx context.Context, in CreateCredential) (ManagedCredential, error) {
-	var made ManagedCredential
-	err := c.do(ctx, http.MethodPost, credentials, in, &made)
-	return made, err
+	return ask[ManagedCredential](ctx, c, http.MethodPost, credentials, in)
 }
 
 // RelabelCredential changes what a credential is called.
 func (c *Client) RelabelCredential(ctx context.Context, one ManagedCredential, label string) (ManagedCredential, error) {
-	var changed ManagedCredential
-	err := c.do(ctx, http.MethodPut, one.path(), map[string]string{"label": label}, &changed)
-	return changed, err
+	return ask[ManagedCredential](ctx, c, http.MethodPut, one.path(), map[string]string{"label": label})
 }
 
 // SetLogin replaces a credential's password, and its user name if asked to.

@@ -170,18 +170,12 @@ func (c *Client) Databases(ctx context.Context) ([]Database, error) {
 
 // Find looks a database up by id or label.
 func (c *Client) Find(ctx context.Context, idOrLabel string) (Database, error) {
-	all, err := c.Databases(ctx)
-	if err != nil {
-		return Database{}, err
-	}
-	return pick(all, "database", idOrLabel, func(one Database) (int64, []string) { return one.ID, []string{one.Label} })
+	return find(ctx, c.Databases, "database", idOrLabel, func(one Database) (int64, []string) { return one.ID, []string{one.Label} })
 }
 
 // Database reads a database anew.
 func (c *Client) Database(ctx context.Context, d Database) (Database, error) {
-	var fresh Database
-	err := c.do(ctx, http.MethodGet, d.Path(), nil, &fresh)
-	return fresh, err
+	return ask[Database](ctx, c, http.MethodGet, d.Path(), nil)
 }
 
 // CreateDatabase asks for a database; it is provisioning when this returns.
@@ -190,16 +184,12 @@ func (c *Client) CreateDatabase(ctx context.Context, in CreateDatabase) (Databas
 	if engine != "mysql" && engine != "postgresql" {
 		return Database{}, fmt.Errorf("engine %q: write it as postgresql/VERSION or mysql/VERSION", in.Engine)
 	}
-	var d Database
-	err := c.do(ctx, http.MethodPost, instances(engine), in, &d)
-	return d, err
+	return ask[Database](ctx, c, http.MethodPost, instances(engine), in)
 }
 
 // UpdateDatabase changes label, type or allow_list.
 func (c *Client) UpdateDatabase(ctx context.Context, d Database, in UpdateDatabase) (Database, error) {
-	var changed Database
-	err := c.do(ctx, http.MethodPut, d.Path(), in, &changed)
-	return changed, err
+	return ask[Database](ctx, c, http.MethodPut, d.Path(), in)
 }
 
 // DeleteDatabase deletes the database and all its data.
@@ -239,9 +229,7 @@ func (c *Client) ResetCredentials(ctx context.Context, d Database) error {
 
 // Credentials reads the root user's name and password.
 func (c *Client) Credentials(ctx context.Context, d Database) (Credentials, error) {
-	var found Credentials
-	err := c.do(ctx, http.MethodGet, d.Path()+"/credentials", nil, &found)
-	return found, err
+	return ask[Credentials](ctx, c, http.MethodGet, d.Path()+"/credentials", nil)
 }
 
 // Certificate reads the CA certificate, in PEM, to verify the server with.

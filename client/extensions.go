@@ -53,23 +53,21 @@ func (c *Client) OfferedExtensions(ctx context.Context, series string) ([]Offere
 }
 
 // CreateExtension makes an extension in a logical database, with all that it needs; schema is "" for public.
-func (c *Client) CreateExtension(ctx context.Context, d Database, logical, name, schema string) (made Extension, err error) {
+func (c *Client) CreateExtension(ctx context.Context, d Database, logical, name, schema string) (Extension, error) {
 	body := map[string]string{"database": logical, "name": name}
 	if schema != "" {
 		body["schema"] = schema
 	}
-	err = c.do(ctx, http.MethodPost, d.Path()+"/extensions", body, &made)
-	return made, err
+	return ask[Extension](ctx, c, http.MethodPost, d.Path()+"/extensions", body)
 }
 
 // UpdateExtension brings an extension to a version, "" for the one that the server has.
-func (c *Client) UpdateExtension(ctx context.Context, d Database, logical, name, version string) (changed Extension, err error) {
+func (c *Client) UpdateExtension(ctx context.Context, d Database, logical, name, version string) (Extension, error) {
 	body := map[string]string{"database": logical}
 	if version != "" {
 		body["version"] = version
 	}
-	err = c.do(ctx, http.MethodPut, d.Path()+"/extensions/"+url.PathEscape(name), body, &changed)
-	return changed, err
+	return ask[Extension](ctx, c, http.MethodPut, d.Path()+"/extensions/"+url.PathEscape(name), body)
 }
 
 // DropExtension removes an extension from a logical database; cascade drops what depends on it, too.

@@ -1,9 +1,20 @@
 package client
 
 import (
+	"context"
 	"fmt"
 	"slices"
 )
+
+// find looks the one up, in a list, that a person means.
+func find[T any](ctx context.Context, list func(context.Context) ([]T, error), kind, text string, names func(T) (id int64, names []string)) (T, error) {
+	all, err := list(ctx)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return pick(all, kind, text, names)
+}
 
 // pick finds the one item that a person means: by its id, or else by one of its
 // names, which must be one item's alone.

@@ -66,14 +66,10 @@ func (c *Client) Replies(ctx context.Context, t Ticket) ([]Reply, error) {
 
 // ReplyTo writes to a ticket; public: status pages show it.
 func (c *Client) ReplyTo(ctx context.Context, t Ticket, text string, public bool) (Reply, error) {
-	var made Reply
-	err := c.do(ctx, http.MethodPost, t.path()+"/replies", map[string]any{"description": text, "public": public}, &made)
-	return made, err
+	return ask[Reply](ctx, c, http.MethodPost, t.path()+"/replies", map[string]any{"description": text, "public": public})
 }
 
 // PublishReply sets whether status pages show what somebody wrote.
 func (c *Client) PublishReply(ctx context.Context, t Ticket, reply int64, public bool) (Reply, error) {
-	var changed Reply
-	err := c.do(ctx, http.MethodPut, fmt.Sprintf("%s/replies/%d", t.path(), reply), map[string]bool{"public": public}, &changed)
-	return changed, err
+	return ask[Reply](ctx, c, http.MethodPut, fmt.Sprintf("%s/replies/%d", t.path(), reply), map[string]bool{"public": public})
 }

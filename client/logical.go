@@ -41,9 +41,8 @@ func (c *Client) Logicals(ctx context.Context, d Database) ([]Logical, error) {
 }
 
 // CreateLogical makes a logical database.
-func (c *Client) CreateLogical(ctx context.Context, d Database, asked CreateLogical) (made Logical, err error) {
-	err = c.do(ctx, http.MethodPost, d.Path()+"/databases", asked, &made)
-	return made, err
+func (c *Client) CreateLogical(ctx context.Context, d Database, asked CreateLogical) (Logical, error) {
+	return ask[Logical](ctx, c, http.MethodPost, d.Path()+"/databases", asked)
 }
 
 // DeleteLogical removes a logical database with all its data.
@@ -57,18 +56,16 @@ func (c *Client) DatabaseUsers(ctx context.Context, d Database) ([]DatabaseUser,
 }
 
 // CreateDatabaseUser makes a user; the answer has its password.
-func (c *Client) CreateDatabaseUser(ctx context.Context, d Database, asked DatabaseUser) (made DatabaseUser, err error) {
-	err = c.do(ctx, http.MethodPost, d.Path()+"/users", asked, &made)
-	return made, err
+func (c *Client) CreateDatabaseUser(ctx context.Context, d Database, asked DatabaseUser) (DatabaseUser, error) {
+	return ask[DatabaseUser](ctx, c, http.MethodPost, d.Path()+"/users", asked)
 }
 
 // GrantDatabaseUser gives a user these grants and takes all others.
-func (c *Client) GrantDatabaseUser(ctx context.Context, d Database, user string, grants []LogicalGrant) (changed DatabaseUser, err error) {
+func (c *Client) GrantDatabaseUser(ctx context.Context, d Database, user string, grants []LogicalGrant) (DatabaseUser, error) {
 	body := struct {
 		Grants []LogicalGrant `json:"grants"`
 	}{append([]LogicalGrant{}, grants...)}
-	err = c.do(ctx, http.MethodPut, d.Path()+"/users/"+url.PathEscape(user), body, &changed)
-	return changed, err
+	return ask[DatabaseUser](ctx, c, http.MethodPut, d.Path()+"/users/"+url.PathEscape(user), body)
 }
 
 // DeleteDatabaseUser removes a user that owns nothing.
@@ -78,7 +75,5 @@ func (c *Client) DeleteDatabaseUser(ctx context.Context, d Database, user string
 
 // ResetDatabaseUser gives a user a new password and ends its sessions.
 func (c *Client) ResetDatabaseUser(ctx context.Context, d Database, user string) (Credentials, error) {
-	var made Credentials
-	err := c.do(ctx, http.MethodPost, d.Path()+"/users/"+url.PathEscape(user)+"/credentials/reset", nil, &made)
-	return made, err
+	return ask[Credentials](ctx, c, http.MethodPost, d.Path()+"/users/"+url.PathEscape(user)+"/credentials/reset", nil)
 }

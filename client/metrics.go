@@ -62,7 +62,5 @@ func (c *Client) Metrics(ctx context.Context, d Database, q MetricsQuery) (Metri
 	if len(q.Names) > 0 {
 		values.Set("metric", strings.Join(q.Names, ","))
 	}
-	var found Metrics
-	err := c.do(ctx, http.MethodGet, d.Path()+"/metrics?"+values.Encode(), nil, &found)
-	return found, err
+	return ask[Metrics](ctx, c, http.MethodGet, d.Path()+"/metrics?"+values.Encode(), nil)
 }

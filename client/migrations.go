@@ -88,27 +88,23 @@ func (c *Client) Migrations(ctx context.Context, d Database) ([]Migration, error
 }
 
 // CreateMigration begins to bring logical databases over.
-func (c *Client) CreateMigration(ctx context.Context, d Database, asked CreateMigration) (made Migration, err error) {
-	err = c.do(ctx, http.MethodPost, d.Path()+"/migrations", asked, &made)
-	return made, err
+func (c *Client) CreateMigration(ctx context.Context, d Database, asked CreateMigration) (Migration, error) {
+	return ask[Migration](ctx, c, http.MethodPost, d.Path()+"/migrations", asked)
 }
 
 // CheckMigration says whether logical databases could be brought over.
-func (c *Client) CheckMigration(ctx context.Context, d Database, asked CreateMigration) (found MigrationReport, err error) {
-	err = c.do(ctx, http.MethodPost, d.Path()+"/migrations/check", asked, &found)
-	return found, err
+func (c *Client) CheckMigration(ctx context.Context, d Database, asked CreateMigration) (MigrationReport, error) {
+	return ask[MigrationReport](ctx, c, http.MethodPost, d.Path()+"/migrations/check", asked)
 }
 
 // Migration is one of a database's.
-func (c *Client) Migration(ctx context.Context, d Database, id int64) (found Migration, err error) {
-	err = c.do(ctx, http.MethodGet, fmt.Sprintf("%s/migrations/%d", d.Path(), id), nil, &found)
-	return found, err
+func (c *Client) Migration(ctx context.Context, d Database, id int64) (Migration, error) {
+	return ask[Migration](ctx, c, http.MethodGet, fmt.Sprintf("%s/migrations/%d", d.Path(), id), nil)
 }
 
 // CutOverMigration ends following a source: what it has by now comes over.
-func (c *Client) CutOverMigration(ctx context.Context, d Database, id int64) (found Migration, err error) {
-	err = c.do(ctx, http.MethodPost, fmt.Sprintf("%s/migrations/%d/cutover", d.Path(), id), nil, &found)
-	return found, err
+func (c *Client) CutOverMigration(ctx context.Context, d Database, id int64) (Migration, error) {
+	return ask[Migration](ctx, c, http.MethodPost, fmt.Sprintf("%s/migrations/%d/cutover", d.Path(), id), nil)
 }
 
 // DeleteMigration cancels a migration, or forgets one that has ended.

@@ -39,9 +39,7 @@ type PrimaryChange struct {
 
 // Nodes are those of a database.
 func (c *Client) Nodes(ctx context.Context, d Database) (Nodes, error) {
-	var n Nodes
-	err := c.do(ctx, http.MethodGet, d.Path()+"/nodes", nil, &n)
-	return n, err
+	return ask[Nodes](ctx, c, http.MethodGet, d.Path()+"/nodes", nil)
 }
 
 // NodeHistory are the changes of a database's primary, newest first, at most about as many as

@@ -42,15 +42,13 @@ func (c *Client) Pools(ctx context.Context, d Database) ([]Pool, error) {
 }
 
 // CreatePool asks for a connection pool; it is there once the database is active again.
-func (c *Client) CreatePool(ctx context.Context, d Database, asked CreatePool) (made Pool, err error) {
-	err = c.do(ctx, http.MethodPost, d.Path()+"/connection-pools", asked, &made)
-	return made, err
+func (c *Client) CreatePool(ctx context.Context, d Database, asked CreatePool) (Pool, error) {
+	return ask[Pool](ctx, c, http.MethodPost, d.Path()+"/connection-pools", asked)
 }
 
 // UpdatePool changes a connection pool.
-func (c *Client) UpdatePool(ctx context.Context, d Database, label string, asked UpdatePool) (changed Pool, err error) {
-	err = c.do(ctx, http.MethodPut, d.Path()+"/connection-pools/"+url.PathEscape(label), asked, &changed)
-	return changed, err
+func (c *Client) UpdatePool(ctx context.Context, d Database, label string, asked UpdatePool) (Pool, error) {
+	return ask[Pool](ctx, c, http.MethodPut, d.Path()+"/connection-pools/"+url.PathEscape(label), asked)
 }
 
 // DeletePool removes a connection pool and ends its sessions.

@@ -34,9 +34,7 @@ type Session struct {
 
 // Running are the sessions of a database that do something, those first that cause the most trouble.
 func (c *Client) Running(ctx context.Context, d Database) (Running, error) {
-	var r Running
-	err := c.do(ctx, http.MethodGet, d.Path()+"/queries/running", nil, &r)
-	return r, err
+	return ask[Running](ctx, c, http.MethodGet, d.Path()+"/queries/running", nil)
 }
 
 // EndQuery tells a session to stop: mode is cancel, for what it does, or end.

@@ -82,39 +82,27 @@ func (c *Client) Services(ctx context.Context) ([]Service, error) {
 
 // FindService looks a service up by id or label, which must be one service's alone.
 func (c *Client) FindService(ctx context.Context, text string) (Service, error) {
-	all, err := c.Services(ctx)
-	if err != nil {
-		return Service{}, err
-	}
-	return pick(all, "service", text, func(one Service) (int64, []string) { return one.ID, []string{one.Label} })
+	return find(ctx, c.Services, "service", text, func(one Service) (int64, []string) { return one.ID, []string{one.Label} })
 }
 
 // CreateService has a service monitored.
 func (c *Client) CreateService(ctx context.Context, in ServiceChange) (Service, error) {
-	var made Service
-	err := c.do(ctx, http.MethodPost, services, in, &made)
-	return made, err
+	return ask[Service](ctx, c, http.MethodPost, services, in)
 }
 
 // UpdateService changes a service.
 func (c *Client) UpdateService(ctx context.Context, s Service, in ServiceChange) (Service, error) {
-	var changed Service
-	err := c.do(ctx, http.MethodPut, s.path(), in, &changed)
-	return changed, err
+	return ask[Service](ctx, c, http.MethodPut, s.path(), in)
 }
 
 // DisableService stops its checks for the time being.
 func (c *Client) DisableService(ctx context.Context, s Service) (Service, error) {
-	var changed Service
-	err := c.do(ctx, http.MethodPost, s.path()+"/disable", nil, &changed)
-	return changed, err
+	return ask[Service](ctx, c, http.MethodPost, s.path()+"/disable", nil)
 }
 
 // EnableService has a disabled service checked again.
 func (c *Client) EnableService(ctx context.Context, s Service) (Service, error) {
-	var changed Service
-	err := c.do(ctx, http.MethodPost, s.path()+"/enable", nil, &changed)
-	return changed, err
+	return ask[Service](ctx, c, http.MethodPost, s.path()+"/enable", nil)
 }
 
 // CheckService has it be checked within seconds.
@@ -129,7 +117,5 @@ func (c *Client) DeleteService(ctx context.Context, s Service) error {
 
 // ServiceChecks are the newest checks of a service, at most 500.
 func (c *Client) ServiceChecks(ctx context.Context, s Service) (Checks, error) {
-	var found Checks
-	err := c.do(ctx, http.MethodGet, s.path()+"/checks?page_size=500", nil, &found)
-	return found, err
+	return ask[Checks](ctx, c, http.MethodGet, s.path()+"/checks?page_size=500", nil)
 }

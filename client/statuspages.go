@@ -40,25 +40,17 @@ func (c *Client) StatusPages(ctx context.Context) ([]StatusPage, error) {
 
 // FindStatusPage looks a page up by id or slug.
 func (c *Client) FindStatusPage(ctx context.Context, text string) (StatusPage, error) {
-	all, err := c.StatusPages(ctx)
-	if err != nil {
-		return StatusPage{}, err
-	}
-	return pick(all, "status page", text, func(one StatusPage) (int64, []string) { return one.ID, []string{one.Slug} })
+	return find(ctx, c.StatusPages, "status page", text, func(one StatusPage) (int64, []string) { return one.ID, []string{one.Slug} })
 }
 
 // CreateStatusPage publishes a page.
 func (c *Client) CreateStatusPage(ctx context.Context, in StatusPageChange) (StatusPage, error) {
-	var made StatusPage
-	err := c.do(ctx, http.MethodPost, statusPages, in, &made)
-	return made, err
+	return ask[StatusPage](ctx, c, http.MethodPost, statusPages, in)
 }
 
 // UpdateStatusPage changes a page.
 func (c *Client) UpdateStatusPage(ctx context.Context, p StatusPage, in StatusPageChange) (StatusPage, error) {
-	var changed StatusPage
-	err := c.do(ctx, http.MethodPut, p.path(), in, &changed)
-	return changed, err
+	return ask[StatusPage](ctx, c, http.MethodPut, p.path(), in)
 }
 
 // DeleteStatusPage takes a page away.

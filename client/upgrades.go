@@ -25,7 +25,5 @@ func (c *Client) CheckUpgrade(ctx context.Context, d Database, version string) e
 
 // LastUpgradeCheck returns what the last try found.
 func (c *Client) LastUpgradeCheck(ctx context.Context, d Database) (UpgradeCheck, error) {
-	var found UpgradeCheck
-	err := c.do(ctx, http.MethodGet, d.Path()+"/upgrade-check", nil, &found)
-	return found, err
+	return ask[UpgradeCheck](ctx, c, http.MethodGet, d.Path()+"/upgrade-check", nil)
 }

@@ -71,11 +71,7 @@ func condition(r client.AlertRule) string {
 }
 
 func printRules(s *streams, all []client.AlertDefinition, asJSON bool) error {
-	if asJSON {
-		return printJSON(s.out, append([]client.AlertDefinition{}, all...))
-	}
-	rows := make([][]string, len(all))
-	for i, d := range all {
+	return printList(s.out, all, asJSON, []string{"id", "label", "severity", "type", "status", "when", "for", "told"}, func(d client.AlertDefinition) []string {
 		var conditions, channels []string
 		for _, r := range d.RuleCriteria.Rules {
 			conditions = append(conditions, condition(r))
@@ -84,9 +80,8 @@ func printRules(s *streams, all []client.AlertDefinition, asJSON bool) error {
 			channels = append(channels, c.Label)
 		}
 		held := fmt.Sprintf("%ds × %d", d.Trigger.Polling, d.Trigger.Occurrences)
-		rows[i] = []string{fmt.Sprint(d.ID), d.Label, alert.Severity(d.Severity).String(), d.Type, d.Status, strings.Join(conditions, " and "), held, strings.Join(channels, ", ")}
-	}
-	return printTable(s.out, []string{"id", "label", "severity", "type", "status", "when", "for", "told"}, rows)
+		return []string{fmt.Sprint(d.ID), d.Label, alert.Severity(d.Severity).String(), d.Type, d.Status, strings.Join(conditions, " and "), held, strings.Join(channels, ", ")}
+	})
 }
 
 type alertRuleListCommand struct {
@@ -340,9 +335,8 @@ type alertChannelCommand struct {
 	Delete alertChannelDeleteCommand `cmd:"" help:"Remove a channel, also from the rules that name it."`
 }
 
-func printChannels(s *streams, all []client.AlertChannel) error {
-	rows := make([][]string, len(all))
-	for i, c := range all {
+func printChannels(s *streams, all []client.AlertChannel, asJSON bool) error {
+	return printList(s.out, all, asJSON, []string{"id", "label", "kind", "type", "to"}, func(c client.AlertChannel) []string {
 		to := ""
 		switch d := c.Details; {
 		case d.Email != nil:
@@ -352,9 +346,8 @@ func printChannels(s *streams, all []client.AlertChannel) error {
 		case d.Slack != nil:
 			to = d.Slack.URL
 		}
-		rows[i] = []string{fmt.Sprint(c.ID), c.Label, c.Kind, c.Type, to}
-	}
-	return printTable(s.out, []string{"id", "label", "kind", "type", "to"}, rows)
+		return []string{fmt.Sprint(c.ID), c.Label, c.Kind, c.Type, to}
+	})
 }
 
 type alertChannelListCommand struct {
@@ -367,10 +360,7 @@ func (f *alertChannelListCommand) Run(ctx context.Context, s *streams, c *client
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, append([]client.AlertChannel{}, all...))
-	}
-	return printChannels(s, all)
+	return printChannels(s, all, f.JSON)
 }
 
 type alertChannelCreateCommand struct {
@@ -407,7 +397,7 @@ func (f *alertChannelCreateCommand) Run(ctx context.Context, s *streams, c *clie
 	if f.JSON {
 		return printJSON(s.out, made)
 	}
-	if err := printChannels(s, []client.AlertChannel{made}); err != nil {
+	if err := printChannels(s, []client.AlertChannel{made}, false); err != nil {
 		return err
 	}
 	if made.Secret != "" {

@@ -34,14 +34,9 @@ func (f *backupListCommand) Run(ctx context.Context, s *streams, c *client.Clien
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, append([]client.Backup{}, all...))
-	}
-	rows := make([][]string, len(all))
-	for i, b := range all {
-		rows[i] = []string{fmt.Sprint(b.ID), b.Label, b.Type, b.Created, b.State, megabytes(b.SizeBytes), megabytes(b.StoredBytes), verifiedOf(b)}
-	}
-	return printTable(s.out, []string{"id", "label", "type", "created", "state", "size", "stored", "verified"}, rows)
+	return printList(s.out, all, f.JSON, []string{"id", "label", "type", "created", "state", "size", "stored", "verified"}, func(b client.Backup) []string {
+		return []string{fmt.Sprint(b.ID), b.Label, b.Type, b.Created, b.State, megabytes(b.SizeBytes), megabytes(b.StoredBytes), verifiedOf(b)}
+	})
 }
 
 func megabytes(bytes int64) string {
@@ -186,7 +181,7 @@ func settleAndPrint(ctx context.Context, s *streams, c *client.Client, d client.
 	if err != nil {
 		return err
 	}
-	return printDatabases(s.out, []client.Database{d}, false)
+	return printDatabases(s, []client.Database{d}, false)
 }
 
 // restoreCommand is the operator's, for what customers can't do themselves.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 
 	"steward/client"
 	"steward/internal/config"
@@ -106,15 +105,11 @@ func (f *computeSettingsListCommand) Run(ctx context.Context, s *streams, c *cli
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, append([]client.Compute{}, all...))
-	}
-	return printComputes(s.out, all)
+	return printComputes(s, all, f.JSON)
 }
 
-func printComputes(w io.Writer, all []client.Compute) error {
-	rows := make([][]string, len(all))
-	for i, m := range all {
+func printComputes(s *streams, all []client.Compute, asJSON bool) error {
+	return printList(s.out, all, asJSON, []string{"id", "label", "group", "access", "user", "ip", "port"}, func(m client.Compute) []string {
 		access, user, port := "no", "root", 22
 		if m.SSH.Access {
 			access = "yes"
@@ -125,9 +120,8 @@ func printComputes(w io.Writer, all []client.Compute) error {
 		if m.SSH.Port != nil {
 			port = *m.SSH.Port
 		}
-		rows[i] = []string{fmt.Sprint(m.ID), m.Label, cmp.Or(m.Group, "-"), access, user, m.SSH.IP, fmt.Sprint(port)}
-	}
-	return printTable(w, []string{"id", "label", "group", "access", "user", "ip", "port"}, rows)
+		return []string{fmt.Sprint(m.ID), m.Label, cmp.Or(m.Group, "-"), access, user, m.SSH.IP, fmt.Sprint(port)}
+	})
 }
 
 type computeSettingsUpdateCommand struct {
@@ -148,7 +142,7 @@ func (f *computeSettingsUpdateCommand) Run(ctx context.Context, s *streams, c *c
 	if err != nil {
 		return err
 	}
-	return printComputes(s.out, []client.Compute{changed})
+	return printComputes(s, []client.Compute{changed}, false)
 }
 
 type computeCheckCommand struct {

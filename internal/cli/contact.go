@@ -31,21 +31,12 @@ type contactFlags struct {
 	Phone2 *string `name:"phone2" help:"Second number; '' for none."`
 }
 
-func printContacts(s *streams, all []client.Contact) error {
-	rows := make([][]string, len(all))
-	for i, c := range all {
-		rows[i] = []string{
+func printContacts(s *streams, all []client.Contact, asJSON bool) error {
+	return printList(s.out, all, asJSON, []string{"id", "name", "email", "group", "phone", "second phone"}, func(c client.Contact) []string {
+		return []string{
 			fmt.Sprint(c.ID), c.Name, c.Email, cmp.Or(c.Group, "-"), cmp.Or(c.Phone.Primary, "-"), cmp.Or(c.Phone.Secondary, "-"),
 		}
-	}
-	return printTable(s.out, []string{"id", "name", "email", "group", "phone", "second phone"}, rows)
-}
-
-func printContact(s *streams, c client.Contact, asJSON bool) error {
-	if asJSON {
-		return printJSON(s.out, c)
-	}
-	return printContacts(s, []client.Contact{c})
+	})
 }
 
 type contactListCommand struct {
@@ -58,10 +49,7 @@ func (f *contactListCommand) Run(ctx context.Context, s *streams, c *client.Clie
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, append([]client.Contact{}, all...))
-	}
-	return printContacts(s, all)
+	return printContacts(s, all, f.JSON)
 }
 
 type contactViewCommand struct {
@@ -71,7 +59,7 @@ type contactViewCommand struct {
 }
 
 func (f *contactViewCommand) Run(_ context.Context, s *streams, _ *client.Client, found client.Contact) error {
-	return printContact(s, found, f.JSON)
+	return printOne(s, found, f.JSON, printContacts)
 }
 
 type contactCreateCommand struct {
@@ -89,7 +77,7 @@ func (f *contactCreateCommand) Run(ctx context.Context, s *streams, c *client.Cl
 	if err != nil {
 		return err
 	}
-	return printContact(s, made, f.JSON)
+	return printOne(s, made, f.JSON, printContacts)
 }
 
 type contactUpdateCommand struct {
@@ -108,7 +96,7 @@ func (f *contactUpdateCommand) Run(ctx context.Context, s *streams, c *client.Cl
 	if err != nil {
 		return err
 	}
-	return printContact(s, changed, f.JSON)
+	return printOne(s, changed, f.JSON, printContacts)
 }
 
 type contactDeleteCommand struct {

@@ -30,19 +30,10 @@ func (a credentialArg) findCredential(ctx context.Context, c *client.Client) (cl
 	return c.FindCredential(ctx, a.Credential)
 }
 
-func printCredentials(s *streams, all []client.ManagedCredential) error {
-	rows := make([][]string, len(all))
-	for i, c := range all {
-		rows[i] = []string{fmt.Sprint(c.ID), c.Label, cmp.Or(c.LastDecrypted, "-")}
-	}
-	return printTable(s.out, []string{"id", "label", "last decrypted"}, rows)
-}
-
-func printCredential(s *streams, c client.ManagedCredential, asJSON bool) error {
-	if asJSON {
-		return printJSON(s.out, c)
-	}
-	return printCredentials(s, []client.ManagedCredential{c})
+func printCredentials(s *streams, all []client.ManagedCredential, asJSON bool) error {
+	return printList(s.out, all, asJSON, []string{"id", "label", "last decrypted"}, func(c client.ManagedCredential) []string {
+		return []string{fmt.Sprint(c.ID), c.Label, cmp.Or(c.LastDecrypted, "-")}
+	})
 }
 
 type credentialListCommand struct {
@@ -55,10 +46,7 @@ func (f *credentialListCommand) Run(ctx context.Context, s *streams, c *client.C
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, append([]client.ManagedCredential{}, all...))
-	}
-	return printCredentials(s, all)
+	return printCredentials(s, all, f.JSON)
 }
 
 type credentialCreateCommand struct {
@@ -78,7 +66,7 @@ func (f *credentialCreateCommand) Run(ctx context.Context, s *streams, c *client
 	if err != nil {
 		return err
 	}
-	return printCredential(s, made, f.JSON)
+	return printOne(s, made, f.JSON, printCredentials)
 }
 
 type credentialUpdateCommand struct {
@@ -93,7 +81,7 @@ func (f *credentialUpdateCommand) Run(ctx context.Context, s *streams, c *client
 	if err != nil {
 		return err
 	}
-	return printCredential(s, changed, f.JSON)
+	return printOne(s, changed, f.JSON, printCredentials)
 }
 
 type credentialSetPasswordCommand struct {

@@ -78,12 +78,12 @@ func (f *dbListCommand) Run(ctx context.Context, s *streams, c *client.Client) e
 	if err != nil {
 		return err
 	}
-	return printDatabases(s.out, all, f.JSON)
+	return printDatabases(s, all, f.JSON)
 }
 
-func printDatabases(w io.Writer, all []client.Database, asJSON bool) error {
+func printDatabases(s *streams, all []client.Database, asJSON bool) error {
 	if asJSON {
-		return printJSON(w, all)
+		return printJSON(s.out, all)
 	}
 	rows := make([][]string, len(all))
 	for i, d := range all {
@@ -93,7 +93,7 @@ func printDatabases(w io.Writer, all []client.Database, asJSON bool) error {
 		}
 		rows[i] = []string{fmt.Sprint(d.ID), d.Label, d.Engine + "/" + d.Version, d.Type, shownStatus(d), address}
 	}
-	return printTable(w, []string{"id", "label", "engine", "type", "status", "address"}, rows)
+	return printTable(s.out, []string{"id", "label", "engine", "type", "status", "address"}, rows)
 }
 
 // shownStatus is a database's status, and that it sleeps.
@@ -114,7 +114,7 @@ func (f *dbViewCommand) Run(_ context.Context, s *streams, _ *client.Client, d c
 	if f.JSON {
 		return printJSON(s.out, d)
 	}
-	if err := printDatabases(s.out, []client.Database{d}, false); err != nil {
+	if err := printDatabases(s, []client.Database{d}, false); err != nil {
 		return err
 	}
 	printDatabaseName(s.out, d)
@@ -148,6 +148,14 @@ type waitFlag struct {
 // settle waits until the database is active.
 func (f waitFlag) settle(ctx context.Context, c *client.Client, d client.Database, s *streams) (client.Database, error) {
 	return f.become(ctx, c, d, s, "active")
+}
+
+// carryOut asks for a change, and waits until it is done.
+func (f waitFlag) carryOut(ctx context.Context, c *client.Client, d client.Database, s *streams, ask func(context.Context, client.Database) error) (client.Database, error) {
+	if err := ask(ctx, d); err != nil {
+		return d, err
+	}
+	return f.settle(ctx, c, d, s)
 }
 
 // become waits until the database is in none of the transient statuses, which
@@ -224,10 +232,7 @@ func (f *dbCreateCommand) Run(ctx context.Context, s *streams, c *client.Client)
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, d)
-	}
-	return printDatabases(s.out, []client.Database{d}, false)
+	return printOne(s, d, f.JSON, printDatabases)
 }
 
 type dbUpdateCommand struct {
@@ -289,7 +294,7 @@ func (f *dbUpdateCommand) Run(ctx context.Context, s *streams, c *client.Client,
 	if err != nil {
 		return err
 	}
-	return printDatabases(s.out, []client.Database{d}, f.JSON)
+	return printDatabases(s, []client.Database{d}, f.JSON)
 }
 
 type dbDeleteCommand struct {
@@ -357,10 +362,7 @@ type dbPatchCommand struct {
 }
 
 func (f *dbPatchCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
-	if err := c.PatchDatabase(ctx, d); err != nil {
-		return err
-	}
-	d, err := f.settle(ctx, c, d, s)
+	d, err := f.carryOut(ctx, c, d, s, c.PatchDatabase)
 	if err != nil {
 		return err
 	}
@@ -375,10 +377,7 @@ type dbRestartCommand struct {
 }
 
 func (f *dbRestartCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
-	if err := c.RestartDatabase(ctx, d); err != nil {
-		return err
-	}
-	d, err := f.settle(ctx, c, d, s)
+	d, err := f.carryOut(ctx, c, d, s, c.RestartDatabase)
 	if err != nil {
 		return err
 	}
@@ -393,10 +392,7 @@ type dbSwitchoverCommand struct {
 }
 
 func (f *dbSwitchoverCommand) Run(ctx context.Context, s *streams, c *client.Client, d client.Database) error {
-	if err := c.SwitchoverDatabase(ctx, d); err != nil {
-		return err
-	}
-	d, err := f.settle(ctx, c, d, s)
+	d, err := f.carryOut(ctx, c, d, s, c.SwitchoverDatabase)
 	if err != nil {
 		return err
 	}
@@ -418,7 +414,7 @@ func (f *dbSuspendCommand) Run(ctx context.Context, s *streams, c *client.Client
 	if err != nil {
 		return err
 	}
-	return printDatabases(s.out, []client.Database{d}, false)
+	return printDatabases(s, []client.Database{d}, false)
 }
 
 type dbResumeCommand struct {
@@ -431,11 +427,7 @@ func (f *dbResumeCommand) Run(ctx context.Context, s *streams, c *client.Client,
 	if err := c.ResumeDatabase(ctx, d); err != nil {
 		return err
 	}
-	d, err := f.settle(ctx, c, d, s)
-	if err != nil {
-		return err
-	}
-	return printDatabases(s.out, []client.Database{d}, false)
+	return settleAndPrint(ctx, s, c, d, f.waitFlag)
 }
 
 type dbConnectCommand struct {

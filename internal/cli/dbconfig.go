@@ -17,7 +17,7 @@ import (
 type dbConfigCommands struct {
 	List dbConfigListCommand `cmd:"" help:"List the server's settings that can be chosen, of an engine or of a database's."`
 	Get  dbConfigGetCommand  `cmd:"" help:"Show the settings that were chosen for a database."`
-	Set  dbConfigSetCommand  `cmd:"" help:"Choose settings. What needs a restart gets it at once: on three nodes by a handover."`
+	Set  dbConfigSetCommand  `cmd:"" help:"Choose settings. What needs a restart gets it at once: on three nodes by a switchover."`
 }
 
 type dbConfigListCommand struct {

@@ -37,14 +37,9 @@ func (f *dbExtensionListCommand) Run(ctx context.Context, s *streams, c *client.
 }
 
 func printExtensions(s *streams, all []client.Extension, asJSON bool) error {
-	if asJSON {
-		return printJSON(s.out, append([]client.Extension{}, all...))
-	}
-	rows := make([][]string, len(all))
-	for i, x := range all {
-		rows[i] = []string{x.Name, x.Version, orDash(x.Installed), orDash(x.Schema), whatItIs(x.Missing, x.Comment)}
-	}
-	return printTable(s.out, []string{"name", "version", "installed", "schema", "what it is"}, rows)
+	return printList(s.out, all, asJSON, []string{"name", "version", "installed", "schema", "what it is"}, func(x client.Extension) []string {
+		return []string{x.Name, x.Version, orDash(x.Installed), orDash(x.Schema), whatItIs(x.Missing, x.Comment)}
+	})
 }
 
 // whatItIs describes an extension, or says what it lacks.
@@ -66,18 +61,13 @@ func (f *dbExtensionOfferedCommand) Run(ctx context.Context, s *streams, c *clie
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, append([]client.OfferedExtension{}, all...))
-	}
-	rows := make([][]string, len(all))
-	for i, x := range all {
+	return printList(s.out, all, f.JSON, []string{"name", "engine", "version", "loaded by", "what it is"}, func(x client.OfferedExtension) []string {
 		what := cut(x.Comment, 80)
 		if x.Missing != "" {
 			what = "not offered: " + x.Missing
 		}
-		rows[i] = []string{x.Name, x.Engine, x.Version, orDash(x.Parameter), what}
-	}
-	return printTable(s.out, []string{"name", "engine", "version", "loaded by", "what it is"}, rows)
+		return []string{x.Name, x.Engine, x.Version, orDash(x.Parameter), what}
+	})
 }
 
 // extensionArg names an extension.
@@ -99,10 +89,7 @@ func (f *dbExtensionCreateCommand) Run(ctx context.Context, s *streams, c *clien
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, made)
-	}
-	return printExtensions(s, []client.Extension{made}, false)
+	return printOne(s, made, f.JSON, printExtensions)
 }
 
 type dbExtensionUpdateCommand struct {
@@ -119,10 +106,7 @@ func (f *dbExtensionUpdateCommand) Run(ctx context.Context, s *streams, c *clien
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, changed)
-	}
-	return printExtensions(s, []client.Extension{changed}, false)
+	return printOne(s, changed, f.JSON, printExtensions)
 }
 
 type dbExtensionDropCommand struct {

@@ -31,14 +31,9 @@ func (f *dbLogicalListCommand) Run(ctx context.Context, s *streams, c *client.Cl
 }
 
 func printLogicals(s *streams, all []client.Logical, asJSON bool) error {
-	if asJSON {
-		return printJSON(s.out, append([]client.Logical{}, all...))
-	}
-	rows := make([][]string, len(all))
-	for i, l := range all {
-		rows[i] = []string{l.Name, orDash(l.Owner), l.Encoding, l.Collation}
-	}
-	return printTable(s.out, []string{"name", "owner", "encoding", "collation"}, rows)
+	return printList(s.out, all, asJSON, []string{"name", "owner", "encoding", "collation"}, func(l client.Logical) []string {
+		return []string{l.Name, orDash(l.Owner), l.Encoding, l.Collation}
+	})
 }
 
 type dbLogicalCreateCommand struct {
@@ -56,10 +51,7 @@ func (f *dbLogicalCreateCommand) Run(ctx context.Context, s *streams, c *client.
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, made)
-	}
-	return printLogicals(s, []client.Logical{made}, false)
+	return printOne(s, made, f.JSON, printLogicals)
 }
 
 type dbLogicalDeleteCommand struct {
@@ -103,14 +95,9 @@ func (f *dbUserListCommand) Run(ctx context.Context, s *streams, c *client.Clien
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, append([]client.DatabaseUser{}, all...))
-	}
-	rows := make([][]string, len(all))
-	for i, u := range all {
-		rows[i] = []string{u.Username, orDash(shownGrants(u.Grants))}
-	}
-	return printTable(s.out, []string{"username", "grants"}, rows)
+	return printList(s.out, all, f.JSON, []string{"username", "grants"}, func(u client.DatabaseUser) []string {
+		return []string{u.Username, orDash(shownGrants(u.Grants))}
+	})
 }
 
 // shownGrants are grants as flags have them.

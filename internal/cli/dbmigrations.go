@@ -197,22 +197,17 @@ func (f *dbMigrationListCommand) Run(ctx context.Context, s *streams, c *client.
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, append([]client.Migration{}, all...))
-	}
-	return printMigrations(s.out, all)
+	return printMigrations(s, all, f.JSON)
 }
 
-func printMigrations(w io.Writer, all []client.Migration) error {
-	rows := make([][]string, len(all))
-	for i, m := range all {
+func printMigrations(s *streams, all []client.Migration, asJSON bool) error {
+	return printList(s.out, all, asJSON, []string{"id", "source", "databases", "mode", "status", "phase", "received", "tables", "lag"}, func(m client.Migration) []string {
 		names := make([]string, len(m.Databases))
 		for n, database := range m.Databases {
 			names[n] = database.As
 		}
-		rows[i] = []string{strconv.FormatInt(m.ID, 10), m.Source.Host, strings.Join(names, ","), m.Mode, m.Status, orDash(m.Phase), megabytes(m.Bytes), fmt.Sprintf("%d/%d", m.TablesDone, m.TablesAll), behindOf(m)}
-	}
-	return printTable(w, []string{"id", "source", "databases", "mode", "status", "phase", "received", "tables", "lag"}, rows)
+		return []string{strconv.FormatInt(m.ID, 10), m.Source.Host, strings.Join(names, ","), m.Mode, m.Status, orDash(m.Phase), megabytes(m.Bytes), fmt.Sprintf("%d/%d", m.TablesDone, m.TablesAll), behindOf(m)}
+	})
 }
 
 // behindOf is how far behind its source a migration is.
@@ -228,7 +223,7 @@ func printMigration(s *streams, m client.Migration, asJSON bool) error {
 	if asJSON {
 		return printJSON(s.out, m)
 	}
-	if err := printMigrations(s.out, []client.Migration{m}); err != nil {
+	if err := printMigrations(s, []client.Migration{m}, false); err != nil {
 		return err
 	}
 	printMigrationProblems(s.out, m.Problems)

@@ -32,18 +32,13 @@ func (f *dbPoolListCommand) Run(ctx context.Context, s *streams, c *client.Clien
 }
 
 func printPools(s *streams, all []client.Pool, asJSON bool) error {
-	if asJSON {
-		return printJSON(s.out, append([]client.Pool{}, all...))
-	}
-	rows := make([][]string, len(all))
-	for i, p := range all {
+	return printList(s.out, all, asJSON, []string{"label", "database", "mode", "size", "for", "prepared statements"}, func(p client.Pool) []string {
 		prepared := "no"
 		if p.Prepared {
 			prepared = "yes"
 		}
-		rows[i] = []string{p.Label, p.Database, p.Mode, strconv.Itoa(p.Size), onlyUser(p.Username), prepared}
-	}
-	return printTable(s.out, []string{"label", "database", "mode", "size", "for", "prepared statements"}, rows)
+		return []string{p.Label, p.Database, p.Mode, strconv.Itoa(p.Size), onlyUser(p.Username), prepared}
+	})
 }
 
 // onlyUser is who may log in to a pool.
@@ -52,14 +47,6 @@ func onlyUser(name *string) string {
 		return "all users"
 	}
 	return *name
-}
-
-// printPool prints one that was made or changed.
-func printPool(s *streams, p client.Pool, asJSON bool) error {
-	if asJSON {
-		return printJSON(s.out, p)
-	}
-	return printPools(s, []client.Pool{p}, false)
 }
 
 // poolArg names a connection pool.
@@ -87,7 +74,7 @@ func (f *dbPoolCreateCommand) Run(ctx context.Context, s *streams, c *client.Cli
 	if _, err := f.settle(ctx, c, d, s); err != nil {
 		return err
 	}
-	return printPool(s, made, f.JSON)
+	return printOne(s, made, f.JSON, printPools)
 }
 
 type dbPoolUpdateCommand struct {
@@ -121,7 +108,7 @@ func (f *dbPoolUpdateCommand) Run(ctx context.Context, s *streams, c *client.Cli
 	if _, err := f.settle(ctx, c, d, s); err != nil {
 		return err
 	}
-	return printPool(s, changed, f.JSON)
+	return printOne(s, changed, f.JSON, printPools)
 }
 
 type dbPoolDeleteCommand struct {

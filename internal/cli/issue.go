@@ -25,16 +25,11 @@ func (f *issueListCommand) Run(ctx context.Context, s *streams, c *client.Client
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, append([]client.Issue{}, all...))
-	}
-	rows := make([][]string, len(all))
-	for i, v := range all {
-		rows[i] = []string{
+	return printList(s.out, all, f.JSON, []string{"id", "began", "ended", "services", "ticket", "summary"}, func(v client.Issue) []string {
+		return []string{
 			fmt.Sprint(v.ID), v.Created, cmp.Or(v.Closed, "lasts"), strings.Trim(fmt.Sprint(v.Services), "[]"), fmt.Sprint(v.Entity.ID), v.Entity.Label,
 		}
-	}
-	return printTable(s.out, []string{"id", "began", "ended", "services", "ticket", "summary"}, rows)
+	})
 }
 
 type ticketCommands struct {
@@ -55,14 +50,9 @@ func (f *ticketListCommand) Run(ctx context.Context, s *streams, c *client.Clien
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, append([]client.Ticket{}, all...))
-	}
-	rows := make([][]string, len(all))
-	for i, t := range all {
-		rows[i] = []string{fmt.Sprint(t.ID), t.Status, t.Opened, cmp.Or(t.Closed, "-"), t.Summary}
-	}
-	return printTable(s.out, []string{"id", "status", "opened", "closed", "summary"}, rows)
+	return printList(s.out, all, f.JSON, []string{"id", "status", "opened", "closed", "summary"}, func(t client.Ticket) []string {
+		return []string{fmt.Sprint(t.ID), t.Status, t.Opened, cmp.Or(t.Closed, "-"), t.Summary}
+	})
 }
 
 type ticketArg struct {

@@ -49,6 +49,26 @@ func (w jsonWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
+// printOne prints what a list has as well, alone: as JSON, or as the list's table.
+func printOne[T any](s *streams, one T, asJSON bool, list func(s *streams, all []T, asJSON bool) error) error {
+	if asJSON {
+		return printJSON(s.out, one)
+	}
+	return list(s, []T{one}, false)
+}
+
+// printList prints a list: as JSON, in which it is a list also when nothing is in it, or as a table with a row for each.
+func printList[T any](w io.Writer, all []T, asJSON bool, heads []string, row func(T) []string) error {
+	if asJSON {
+		return printJSON(w, append([]T{}, all...))
+	}
+	rows := make([][]string, len(all))
+	for i, one := range all {
+		rows[i] = row(one)
+	}
+	return printTable(w, heads, rows)
+}
+
 // printTable prints rows in aligned columns under upper-case heads, each on one line whatever is in it.
 func printTable(w io.Writer, heads []string, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -45,19 +45,10 @@ func (f serviceFlags) change() client.ServiceChange {
 	}
 }
 
-func printServices(s *streams, all []client.Service) error {
-	rows := make([][]string, len(all))
-	for i, v := range all {
-		rows[i] = []string{fmt.Sprint(v.ID), v.Label, v.ServiceType, v.Address, v.Status, v.StatusSince, cmp.Or(v.StatusReason, "-")}
-	}
-	return printTable(s.out, []string{"id", "label", "type", "address", "status", "since", "found"}, rows)
-}
-
-func printService(s *streams, one client.Service, asJSON bool) error {
-	if asJSON {
-		return printJSON(s.out, one)
-	}
-	return printServices(s, []client.Service{one})
+func printServices(s *streams, all []client.Service, asJSON bool) error {
+	return printList(s.out, all, asJSON, []string{"id", "label", "type", "address", "status", "since", "found"}, func(v client.Service) []string {
+		return []string{fmt.Sprint(v.ID), v.Label, v.ServiceType, v.Address, v.Status, v.StatusSince, cmp.Or(v.StatusReason, "-")}
+	})
 }
 
 type serviceListCommand struct {
@@ -70,10 +61,7 @@ func (f *serviceListCommand) Run(ctx context.Context, s *streams, c *client.Clie
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, append([]client.Service{}, all...))
-	}
-	return printServices(s, all)
+	return printServices(s, all, f.JSON)
 }
 
 type serviceViewCommand struct {
@@ -83,7 +71,7 @@ type serviceViewCommand struct {
 }
 
 func (f *serviceViewCommand) Run(_ context.Context, s *streams, _ *client.Client, found client.Service) error {
-	return printService(s, found, f.JSON)
+	return printOne(s, found, f.JSON, printServices)
 }
 
 type serviceCreateCommand struct {
@@ -102,7 +90,7 @@ func (f *serviceCreateCommand) Run(ctx context.Context, s *streams, c *client.Cl
 	if err != nil {
 		return err
 	}
-	return printService(s, made, f.JSON)
+	return printOne(s, made, f.JSON, printServices)
 }
 
 // typeOf is the type that an address is written for.
@@ -135,7 +123,7 @@ func (f *serviceUpdateCommand) Run(ctx context.Context, s *streams, c *client.Cl
 	if err != nil {
 		return err
 	}
-	return printService(s, changed, f.JSON)
+	return printOne(s, changed, f.JSON, printServices)
 }
 
 type serviceDisableCommand struct {
@@ -149,7 +137,7 @@ func (f *serviceDisableCommand) Run(ctx context.Context, s *streams, c *client.C
 	if err != nil {
 		return err
 	}
-	return printService(s, changed, f.JSON)
+	return printOne(s, changed, f.JSON, printServices)
 }
 
 type serviceEnableCommand struct {
@@ -163,7 +151,7 @@ func (f *serviceEnableCommand) Run(ctx context.Context, s *streams, c *client.Cl
 	if err != nil {
 		return err
 	}
-	return printService(s, changed, f.JSON)
+	return printOne(s, changed, f.JSON, printServices)
 }
 
 type serviceDeleteCommand struct {

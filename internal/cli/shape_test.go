@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestShapeCommands: what the guard rails, handovers, growth and what is set aside take by the command line is what the API is asked, and what
+// TestShapeCommands: what the guard rails, switchovers, growth and what is set aside take by the command line is what the API is asked, and what
 // destroys asks for the name first.
 func TestShapeCommands(t *testing.T) {
 	t.Parallel()

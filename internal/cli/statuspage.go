@@ -60,21 +60,12 @@ func (f statusPageFlags) change(ctx context.Context, c *client.Client) (client.S
 	return in, nil
 }
 
-func printStatusPages(s *streams, all []client.StatusPage) error {
-	rows := make([][]string, len(all))
-	for i, p := range all {
-		rows[i] = []string{
+func printStatusPages(s *streams, all []client.StatusPage, asJSON bool) error {
+	return printList(s.out, all, asJSON, []string{"id", "slug", "title", "services", "databases", "days", "address"}, func(p client.StatusPage) []string {
+		return []string{
 			fmt.Sprint(p.ID), p.Slug, p.Title, strings.Trim(fmt.Sprint(p.Services), "[]"), strings.Trim(fmt.Sprint(p.Databases), "[]"), fmt.Sprint(p.Days), "/status/" + p.Slug,
 		}
-	}
-	return printTable(s.out, []string{"id", "slug", "title", "services", "databases", "days", "address"}, rows)
-}
-
-func printStatusPage(s *streams, p client.StatusPage, asJSON bool) error {
-	if asJSON {
-		return printJSON(s.out, p)
-	}
-	return printStatusPages(s, []client.StatusPage{p})
+	})
 }
 
 type statusPageListCommand struct {
@@ -87,10 +78,7 @@ func (f *statusPageListCommand) Run(ctx context.Context, s *streams, c *client.C
 	if err != nil {
 		return err
 	}
-	if f.JSON {
-		return printJSON(s.out, append([]client.StatusPage{}, all...))
-	}
-	return printStatusPages(s, all)
+	return printStatusPages(s, all, f.JSON)
 }
 
 type statusPageViewCommand struct {
@@ -100,7 +88,7 @@ type statusPageViewCommand struct {
 }
 
 func (f *statusPageViewCommand) Run(_ context.Context, s *streams, _ *client.Client, found client.StatusPage) error {
-	return printStatusPage(s, found, f.JSON)
+	return printOne(s, found, f.JSON, printStatusPages)
 }
 
 type statusPageCreateCommand struct {
@@ -121,7 +109,7 @@ func (f *statusPageCreateCommand) Run(ctx context.Context, s *streams, c *client
 	if err != nil {
 		return err
 	}
-	return printStatusPage(s, made, f.JSON)
+	return printOne(s, made, f.JSON, printStatusPages)
 }
 
 type statusPageUpdateCommand struct {
@@ -143,7 +131,7 @@ func (f *statusPageUpdateCommand) Run(ctx context.Context, s *streams, c *client
 	if err != nil {
 		return err
 	}
-	return printStatusPage(s, changed, f.JSON)
+	return printOne(s, changed, f.JSON, printStatusPages)
 }
 
 type statusPageDeleteCommand struct {

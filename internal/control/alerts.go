@@ -262,14 +262,7 @@ func (s *Alerts) Delete(ctx context.Context, p account.Principal, id alert.ID) e
 	if _, ok := alert.Default(id); ok {
 		return fault.NewPrecondition("A system alert can't be deleted; it can be switched off with status disabled")
 	}
-	return s.Store.InTx(ctx, func(tx *store.Tx) error {
-		r, err := tx.LockAlertRule(ctx, p.Account, id)
-		if err != nil {
-			return err
-		}
-		if err := tx.DeleteAlertRule(ctx, p.Account, id); err != nil {
-			return err
-		}
-		return s.tell(ctx, tx, p, operation.AlertDelete, alertEntity(r), r.Label)
+	return unrestrictedDelete(ctx, s.Deps, p, id, operation.AlertDelete, (*store.Tx).LockAlertRule, (*store.Tx).DeleteAlertRule, func(r alert.Rule) (operation.Entity, string) {
+		return alertEntity(r), r.Label
 	})
 }

@@ -65,7 +65,7 @@ func (w *work) switchOver(ctx context.Context) error {
 	if err := w.noteFrom(ctx); err != nil {
 		return err
 	}
-	want.HandOver = w.op.Params.From
+	want.Switchover = w.op.Params.From
 	seen, err := w.settle(ctx, want)
 	if err != nil {
 		return err

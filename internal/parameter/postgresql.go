@@ -95,7 +95,7 @@ func ownPostgreSQL() []Parameter {
 		{
 			Name: "pg.max_locks_per_transaction", Type: Integer, Minimum: 64, Maximum: 6400, Example: 64, Restart: true, replicated: true,
 			Description: "Locks on tables, for each session, that there is room for. Raise it when the server is out of shared memory for locks. " +
-				"Lowering it restarts the primary of three nodes without a handover.",
+				"Lowering it restarts the primary of three nodes without a switchover.",
 			most: func(s Server) int64 { // about 270 bytes a lock, an eighth of the memory at most
 				return int64(s.MemoryMB) * mebibyte / 8 / 270 / int64(PostgreSQLConnections(s.MemoryMB)+40)
 			},

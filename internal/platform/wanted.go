@@ -21,8 +21,8 @@ type Wanted struct {
 	// Restart asks that each server is started anew once for this request, by its number; 0 for none.
 	// A cluster that sleeps has no server to restart.
 	Restart int64
-	// HandOver asks that another node becomes the primary than the one of this ordinal; nil for none.
-	HandOver *int
+	// Switchover asks that another node becomes the primary than the one of this ordinal; nil for none.
+	Switchover *int
 	// Suspended asks that no process of the cluster runs; its data and its
 	// addresses stay.
 	Suspended bool

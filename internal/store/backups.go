@@ -79,27 +79,18 @@ func (q queries) BackupForWork(ctx context.Context, id backup.ID) (backup.Backup
 
 // BackupsOf are all of a cluster that aren't being deleted, newest first.
 func (q queries) BackupsOf(ctx context.Context, id cluster.ID) ([]backup.Backup, error) {
-	return q.manyBackups(ctx, selectBackup+" FROM backups WHERE cluster_id = $1 AND state <> 'deleting' ORDER BY id DESC", int64(id))
+	return collect(ctx, q.db, scanBackup, selectBackup+" FROM backups WHERE cluster_id = $1 AND state <> 'deleting' ORDER BY id DESC", int64(id))
 }
 
 // BackupsForWork are all of them by cluster, also those that are being deleted,
 // newest first.
 func (q queries) BackupsForWork(ctx context.Context) (map[cluster.ID][]backup.Backup, error) {
-	all, err := q.manyBackups(ctx, selectBackup+" FROM backups ORDER BY id DESC")
+	all, err := collect(ctx, q.db, scanBackup, selectBackup+" FROM backups ORDER BY id DESC")
 	byCluster := map[cluster.ID][]backup.Backup{}
 	for _, b := range all {
 		byCluster[b.Cluster] = append(byCluster[b.Cluster], b)
 	}
 	return byCluster, err
-}
-
-func (q queries) manyBackups(ctx context.Context, sql string, args ...any) ([]backup.Backup, error) {
-	rows, err := q.db.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, classify(err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (backup.Backup, error) { return scanBackup(row) })
-	return found, classify(err)
 }
 
 // FinishBackup ends a backup that runs with what b says of it: complete or

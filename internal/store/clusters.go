@@ -288,11 +288,7 @@ func (q queries) ClusterForWork(ctx context.Context, id cluster.ID) (cluster.Clu
 
 // ClustersForWork are all of them.
 func (q queries) ClustersForWork(ctx context.Context) ([]cluster.Cluster, error) {
-	rows, err := q.db.Query(ctx, selectCluster+" FROM clusters ORDER BY id")
-	if err != nil {
-		return nil, classify(err)
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Cluster, error) { return scanCluster(row) })
+	return collect(ctx, q.db, scanCluster, selectCluster+" FROM clusters ORDER BY id")
 }
 
 // UpdateCluster writes label, series, type, nodes, allow_list with its notes, window, config, auto_suspend, protection, pools and

@@ -62,12 +62,7 @@ func (q queries) Contacts(ctx context.Context, in account.ID, list ListQuery) ([
 // ContactsOfGroup are all of the account's contacts in a group, or of the
 // account when it is "".
 func (q queries) ContactsOfGroup(ctx context.Context, in account.ID, group string) ([]monitor.Contact, error) {
-	rows, err := q.db.Query(ctx, selectContact+" FROM contacts WHERE account_id = $1 AND ($2 = '' OR group_name = $2) ORDER BY id", int64(in), group)
-	if err != nil {
-		return nil, classify(err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (monitor.Contact, error) { return scanContact(row) })
-	return found, classify(err)
+	return collect(ctx, q.db, scanContact, selectContact+" FROM contacts WHERE account_id = $1 AND ($2 = '' OR group_name = $2) ORDER BY id", int64(in), group)
 }
 
 // UpdateContact writes all of a contact but whose it is, and sets its time.

@@ -117,13 +117,9 @@ func (f Following) Sees(h Hint) bool {
 
 // StillFollowing are the tokens, of those given, that are good.
 func (q queries) StillFollowing(ctx context.Context, tokens []account.TokenID) (map[account.TokenID]Following, error) {
-	ids := make([]int64, len(tokens))
-	for i, t := range tokens {
-		ids[i] = int64(t)
-	}
 	rows, err := q.db.Query(ctx, `SELECT t.id, u.id, u.account_id, u.restricted, NOT u.restricted AND EXISTS (SELECT 1 FROM operators o WHERE o.user_id = u.id)
 		FROM tokens t JOIN users u ON u.id = t.user_id JOIN accounts a ON a.id = u.account_id
-		WHERE t.id = ANY ($1) AND (t.expiry IS NULL OR t.expiry > $2) AND a.status = $3`, ids, q.now(), string(account.Active))
+		WHERE t.id = ANY ($1) AND (t.expiry IS NULL OR t.expiry > $2) AND a.status = $3`, numbers(tokens), q.now(), string(account.Active))
 	if err != nil {
 		return nil, classify(err)
 	}
@@ -139,14 +135,7 @@ func (q queries) StillFollowing(ctx context.Context, tokens []account.TokenID) (
 
 // GrantsAmong are which of the databases each of the users has a grant for.
 func (q queries) GrantsAmong(ctx context.Context, users []account.UserID, clusters []cluster.ID) (map[account.UserID]map[cluster.ID]bool, error) {
-	of, on := make([]int64, len(users)), make([]int64, len(clusters))
-	for i, u := range users {
-		of[i] = int64(u)
-	}
-	for i, c := range clusters {
-		on[i] = int64(c)
-	}
-	rows, err := q.db.Query(ctx, "SELECT user_id, cluster_id FROM grants WHERE user_id = ANY ($1) AND cluster_id = ANY ($2)", of, on)
+	rows, err := q.db.Query(ctx, "SELECT user_id, cluster_id FROM grants WHERE user_id = ANY ($1) AND cluster_id = ANY ($2)", numbers(users), numbers(clusters))
 	if err != nil {
 		return nil, classify(err)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"steward/internal/account"
 	"steward/internal/backup"
 	"steward/internal/cluster"
@@ -23,11 +21,7 @@ func (q queries) FinalSource(ctx context.Context, of account.ID, id cluster.ID, 
 
 // FinalSources are all of those of an account, the last that was deleted first.
 func (q queries) FinalSources(ctx context.Context, of account.ID, now time.Time) ([]cluster.Cluster, error) {
-	rows, err := q.db.Query(ctx, selectCluster+" FROM clusters WHERE account_id = $1 AND deleted IS NOT NULL AND final_until > $2 ORDER BY deleted DESC, id DESC", int64(of), now)
-	if err != nil {
-		return nil, classify(err)
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Cluster, error) { return scanCluster(row) })
+	return collect(ctx, q.db, scanCluster, selectCluster+" FROM clusters WHERE account_id = $1 AND deleted IS NOT NULL AND final_until > $2 ORDER BY deleted DESC, id DESC", int64(of), now)
 }
 
 // FinalBackup is the newest complete backup of a cluster; false without any.

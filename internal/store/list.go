@@ -118,6 +118,16 @@ func (b *sqlBuilder) tail(q ListQuery, own string) string {
 	return fmt.Sprintf("%s ORDER BY %s LIMIT %s OFFSET %s", text, order, b.arg(q.limit()), b.arg(q.offset()))
 }
 
+// collect reads all rows that a query finds.
+func collect[T any](ctx context.Context, db dbsqlc.DBTX, scan func(row pgx.Row, more ...any) (T, error), sql string, args ...any) ([]T, error) {
+	rows, err := db.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, classify(err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (T, error) { return scan(row) })
+	return found, classify(err)
+}
+
 // listing reads a list page by page. Its parts are SQL of our own; conditions
 // on values go through arg.
 type listing[T any] struct {

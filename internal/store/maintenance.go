@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"steward/internal/cluster"
 )
 
@@ -55,9 +53,5 @@ func (t *Tx) MaintenanceRunning(ctx context.Context) (int, error) {
 // ClustersWithTasks are those that the viewer sees and that wait for their windows.
 func (q queries) ClustersWithTasks(ctx context.Context, v Viewer) ([]cluster.Cluster, error) {
 	b := sqlBuilder{}
-	rows, err := q.db.Query(ctx, selectCluster+" FROM clusters WHERE "+b.visible(v)+" AND tasks <> '[]' ORDER BY id", b.args...)
-	if err != nil {
-		return nil, classify(err)
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Cluster, error) { return scanCluster(row) })
+	return collect(ctx, q.db, scanCluster, selectCluster+" FROM clusters WHERE "+b.visible(v)+" AND tasks <> '[]' ORDER BY id", b.args...)
 }

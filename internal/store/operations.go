@@ -142,11 +142,7 @@ func (q queries) LastOperation(ctx context.Context, id cluster.ID, action operat
 // UnfinishedOperations are those of a cluster that somebody still has to carry
 // out, oldest first.
 func (q queries) UnfinishedOperations(ctx context.Context, id cluster.ID) ([]operation.Operation, error) {
-	rows, err := q.db.Query(ctx, selectOperation+" FROM operations WHERE cluster_id = $1 AND finished IS NULL ORDER BY id", int64(id))
-	if err != nil {
-		return nil, classify(err)
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (operation.Operation, error) { return scanOperation(row) })
+	return collect(ctx, q.db, scanOperation, selectOperation+" FROM operations WHERE cluster_id = $1 AND finished IS NULL ORDER BY id", int64(id))
 }
 
 // StartOperation notes that carrying it out begins (again), as that of its

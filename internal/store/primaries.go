@@ -21,13 +21,9 @@ func (q queries) PrimaryChanges(ctx context.Context, id cluster.ID, page Page) (
 // NodesChanged are the events by which the roles of a cluster's nodes came about, newest first:
 // changes of the primary, and of the number of nodes. They are those of the last hundred.
 func (q queries) NodesChanged(ctx context.Context, id cluster.ID) ([]operation.Operation, error) {
-	rows, err := q.db.Query(ctx, selectOperation+` FROM operations WHERE cluster_id = $1 AND (action = $2
+	return collect(ctx, q.db, scanOperation, selectOperation+` FROM operations WHERE cluster_id = $1 AND (action = $2
 		OR action = $3 AND status = $4 AND params ? 'before') ORDER BY id DESC LIMIT 100`,
 		int64(id), string(operation.Failover), string(operation.Resize), string(operation.Finished))
-	if err != nil {
-		return nil, classify(err)
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (operation.Operation, error) { return scanOperation(row) })
 }
 
 // Breaks are when a cluster's data was replaced by a restore or an upgrade, or that was undone, and when its archive was found

@@ -17,7 +17,7 @@ import (
 
 // TestMaintenance kills steward over and over in two maintenance windows of one
 // cluster of three, which is written to all the time: at the beginning of the work,
-// and at steps of each node's turn and of the handover. The first window ends while
+// and at steps of each node's turn and of the switchover. The first window ends while
 // steward is down: what is left waits for the second one, which finishes it. Each of
 // them is told of once, and no acknowledged write is lost.
 func TestMaintenance(t *testing.T) {

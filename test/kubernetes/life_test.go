@@ -52,7 +52,7 @@ func TestLife(t *testing.T) {
 		{"reset", j.reset},
 		{"resize", j.resize},
 		{"restart", j.restart},
-		{"three nodes, and another primary", j.handOver},
+		{"three nodes, and another primary", j.switchover},
 		{"suspend and resume", j.suspend},
 		{"backups", j.backups},
 		{"what is the same on this host", j.likeElsewhere},
@@ -266,7 +266,7 @@ func (j *journey) restart(t *testing.T) {
 	j.enter(t, j.d, j.s.Credentials(j.d))
 }
 
-func (j *journey) handOver(t *testing.T) {
+func (j *journey) switchover(t *testing.T) {
 	put := func(change map[string]any) {
 		t.Helper()
 		if status, body := j.s.Call("PUT", j.d.Path(), change, nil); status != 200 {
@@ -519,7 +519,7 @@ func (j *journey) vanished(t *testing.T) {
 }
 
 func (j *journey) remove(t *testing.T) {
-	j.s.Eventually("the handover is told", func() error {
+	j.s.Eventually("the switchover is told", func() error {
 		if _, body := j.s.Call("GET", j.d.Path()+"/nodes/history", nil, nil); !strings.Contains(body, `"kind":"handover"`) || !strings.Contains(body, `"results":1`) {
 			return errors.New(body)
 		}

@@ -496,8 +496,8 @@ func (p *place) links() (list []string) {
 	return list
 }
 
-// TestHandover: who opens a connection for each statement sees no error while three nodes are patched and resized.
-func TestHandover(t *testing.T) {
+// TestSwitchover: who opens a connection for each statement sees no error while three nodes are patched and resized.
+func TestSwitchover(t *testing.T) {
 	p := newPlace(t)
 	p.Stop()
 	store, builds := pgtest.URL(t), t.TempDir()
@@ -510,7 +510,7 @@ func TestHandover(t *testing.T) {
 	for engine, build := range older {
 		harness.BeginWith(t, store, build)
 		family, _, _ := strings.Cut(engine, "/")
-		spec := harness.Small("handover-"+family, engine)
+		spec := harness.Small("switchover-"+family, engine)
 		spec["allow_list"], spec["cluster_size"] = p.list(7), 3
 		d := p.AwaitHealthy(p.CreateActive(spec), 3)
 		t.Run(family, func(t *testing.T) {
@@ -519,20 +519,20 @@ func TestHandover(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := d.ServerVersion
-			p.handsOver(t, d, credentials, "POST", "/patch", nil)
+			p.switchesOver(t, d, credentials, "POST", "/patch", nil)
 			if now := p.AwaitStatus(d, "active"); now.ServerVersion == before {
 				t.Errorf("patched, it runs %s as before", before)
 			}
 			for _, plan := range []string{"g6-standard-1", "g6-standard-2"} {
-				p.handsOver(t, d, credentials, "PUT", "", map[string]any{"type": plan})
+				p.switchesOver(t, d, credentials, "PUT", "", map[string]any{"type": plan})
 			}
 		})
 	}
 }
 
-// handsOver changes a database, in which nobody sees an error but those who do nothing: they are told in the
+// switchesOver changes a database, in which nobody sees an error but those who do nothing: they are told in the
 // server's own words, though they write before they read.
-func (p *place) handsOver(t *testing.T, d harness.Database, credentials harness.Credentials, method, path string, change map[string]any) {
+func (p *place) switchesOver(t *testing.T, d harness.Database, credentials harness.Credentials, method, path string, change map[string]any) {
 	t.Helper()
 	idle, err := p.connectAs(d, credentials, 7).Conn(t.Context())
 	if err != nil {
@@ -578,7 +578,7 @@ func (p *place) handsOver(t *testing.T, d harness.Database, credentials harness.
 	}
 }
 
-// waits is at a statement for longer than a handover takes, and returns how that ended.
+// waits is at a statement for longer than a switchover takes, and returns how that ended.
 func (p *place) waits(t *testing.T, d harness.Database, credentials harness.Credentials) error {
 	db, err := harness.ConnectBy(t.Context(), d, credentials, p.dial(7))
 	if err != nil {

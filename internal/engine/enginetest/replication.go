@@ -230,7 +230,7 @@ func switchovers(t *testing.T, c *Cluster) {
 		for range 2 {
 			must(t, b.Driver.StepDown(t.Context(), old.Node), "step down")
 		}
-		candidate, other := c.handOver(t, old)
+		candidate, other := c.stepDown(t, old)
 		c.succeed(t, candidate, other)
 		t.Logf("round %d: switched over after %v", round, time.Since(began).Round(time.Millisecond))
 		rows := l.end()
@@ -247,9 +247,9 @@ func switchovers(t *testing.T, c *Cluster) {
 	}
 }
 
-// handOver waits until the one that stepped down has nothing the candidate hasn't:
+// stepDown waits until the one that stepped down has nothing the candidate hasn't:
 // by stopping it when its files can be drained.
-func (c *Cluster) handOver(t *testing.T, old *Server) (candidate, other *Server) {
+func (c *Cluster) stepDown(t *testing.T, old *Server) (candidate, other *Server) {
 	t.Helper()
 	if c.Bench.Driver.CanDrain(c.Bench.Installation) {
 		old.Stop(t)

@@ -78,7 +78,7 @@ func without(r gateway.Route, server netip.AddrPort) (gateway.Route, bool) {
 const retirePause = 3 * time.Millisecond
 
 // A login of 30 ms takes a second where the processor is short: who comes just before a
-// handover would be cut in the middle of it. Those are told from others by how little they
+// planned stop would be cut in the middle of it. Those are told from others by how little they
 // have sent: a handshake, a name, a password and the first statement.
 const (
 	loginGrace = time.Second

@@ -250,7 +250,7 @@ func (l *observation) complete(seen platform.Observed) bool {
 func (l *observation) asWanted(want platform.Wanted) bool {
 	rec := l.primary
 	return rec.Applied.Plan == want.Plan && rec.Applied.Config == want.Config.Text() && rec.ReadOnly == want.ReadOnly && l.top.AutoSuspend == want.AutoSuspend &&
-		(!want.Patch || l.d.patched(want)) && (want.Restart == 0 || l.restarted(want.Restart)) && !handOverDue(want, l.top) && l.top.Size == max(1, want.Size)
+		(!want.Patch || l.d.patched(want)) && (want.Restart == 0 || l.restarted(want.Restart)) && !switchoverDue(want, l.top) && l.top.Size == max(1, want.Size)
 }
 
 // restarted reports whether each server was started anew for a request.

@@ -9,7 +9,7 @@ import (
 	"steward/internal/cluster"
 )
 
-// pauseWithin is how long a handover waits for the transactions that are under way in pools; what takes longer is cut, as it is
+// pauseWithin is how long a planned stop waits for the transactions that are under way in pools; what takes longer is cut, as it is
 // without a pool. Others wait meanwhile.
 const pauseWithin = 2 * time.Second
 
@@ -31,7 +31,7 @@ func (d *Driver) pausePools(ctx context.Context, cs *clusterState) {
 		}
 		work.Go(func() {
 			if err := l.console.Pause(ctx, p.Label); err != nil {
-				d.log.Warn("a pool isn't quiet before a handover", "cluster_id", cs.id, "pool", p.Label, "error", err)
+				d.log.Warn("a pool isn't quiet before a planned stop", "cluster_id", cs.id, "pool", p.Label, "error", err)
 			}
 		})
 	}

@@ -680,7 +680,7 @@ func (h *pooled) gone() {
 	}
 }
 
-// TestPoolsOfThreeNodes: clients of a pool see nothing of planned handovers, and go on after others.
+// TestPoolsOfThreeNodes: clients of a pool see nothing of planned switchovers, and go on after others.
 func TestPoolsOfThreeNodes(t *testing.T) {
 	t.Parallel()
 	h := newPooled(t, 3)
@@ -699,12 +699,12 @@ func TestPoolsOfThreeNodes(t *testing.T) {
 				from = n.Ordinal
 			}
 		}
-		h.want.HandOver = &from
+		h.want.Switchover = &from
 		if after := h.apply(); after.Failovers != seen.Failovers+1 {
 			t.Errorf("%d changes of the primary after %d", after.Failovers, seen.Failovers)
 		}
 	}
-	h.want.HandOver = nil
+	h.want.Switchover = nil
 	b.progress()
 	h.want.Plan.MemoryMB *= 2
 	h.apply()

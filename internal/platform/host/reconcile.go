@@ -318,7 +318,7 @@ func (cr *clusterReconciler) rollingUpdate(ctx context.Context) error {
 	copying, failed := cr.reconcileReplicas(ctx)
 	restart, err := cr.restartDue(ctx)
 	why := "a planned restart"
-	if !restart && handOverDue(cr.want, cr.top) {
+	if !restart && switchoverDue(cr.want, cr.top) {
 		restart, why = true, "a requested switchover"
 	}
 	switch {
@@ -356,9 +356,9 @@ func (cr *clusterReconciler) reconcileReplicas(ctx context.Context) (copying boo
 	return copying, errors.Join(errs...)
 }
 
-// handOverDue reports whether the primary is the node that was asked to hand its role over.
-func handOverDue(want platform.Wanted, top state.Topology) bool {
-	return want.HandOver != nil && top.Size > 1 && top.Primary == *want.HandOver
+// switchoverDue reports whether the primary is the node that was asked to hand its role over.
+func switchoverDue(want platform.Wanted, top state.Topology) bool {
+	return want.Switchover != nil && top.Size > 1 && top.Primary == *want.Switchover
 }
 
 // switchOver makes the replica that follows best the primary instead of this one.

@@ -344,7 +344,7 @@ func (cr *clusterReconciler) maySleep(ctx context.Context) error {
 
 // asleepAsWanted reports whether a cluster that sleeps needs no server for what is wanted of it.
 func (d *Driver) asleepAsWanted(want platform.Wanted, top state.Topology) bool {
-	if want.AutoSuspend == 0 || !d.CanSleep() || handOverDue(want, top) || top.Size != max(1, want.Size) || top.Size > 1 && top.Replication != want.Replication {
+	if want.AutoSuspend == 0 || !d.CanSleep() || switchoverDue(want, top) || top.Size != max(1, want.Size) || top.Size > 1 && top.Replication != want.Replication {
 		return false
 	}
 	if left, err := d.pending(want); want.Patch && (err != nil || len(left) > 0) {

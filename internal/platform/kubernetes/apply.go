@@ -79,8 +79,8 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) (chan
 	if want.Suspended && is.object != nil && !is.hibernates() {
 		d.seal(ctx, is)
 	}
-	said, handOver := made.op.handOver(ctx, want, is)
-	made.restart, made.handover = restartOf(want, is), said
+	said, switchOver := made.op.switchover(ctx, want, is)
+	made.restart, made.switchover = restartOf(want, is), said
 	objects := []client.Object{made.policy(), made.service(made.base(), cluster.Primary)}
 	if want.Size > 1 {
 		objects = append(objects, made.service(made.names.reads(), cluster.Replica))
@@ -112,8 +112,8 @@ func (d *Driver) bring(ctx context.Context, want platform.Wanted, is view) (chan
 	if want.Size <= 1 && is.reads != nil {
 		return true, d.drop(ctx, is.reads)
 	}
-	if handOver != nil {
-		return true, handOver(ctx)
+	if switchOver != nil {
+		return true, switchOver(ctx)
 	}
 	return changed, nil
 }

@@ -53,13 +53,13 @@ func TestClocks(t *testing.T) {
 			if seen.LastFailover.IsZero() || seen.LastChange.Planned || seen.Hosts != before.Hosts {
 				t.Errorf("seen: %+v", seen)
 			}
-			want.HandOver = new(seen.Nodes[0].Ordinal)
+			want.Switchover = new(seen.Nodes[0].Ordinal)
 			seen = settle(t, d, &want)
 			notAhead(seen)
 			if seen.Failovers != 2 || !seen.LastChange.Planned || !strings.Contains(seen.FailoverReason, "as was asked for") {
 				t.Errorf("handed over: %+v", seen)
 			}
-			want.HandOver = nil
+			want.Switchover = nil
 			b.hold(t, want.Cluster, "two")
 			from := platform.KeptSource{Backup: 1, Ref: kept.Ref, Of: want.Cluster, Token: "1"}
 			if _, err := d.RestoreKept(t.Context(), want, from, func() error { return nil }); err != nil {

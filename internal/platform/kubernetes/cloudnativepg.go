@@ -109,17 +109,17 @@ func (v view) postgres() *cnpg.Cluster {
 	return c
 }
 
-func (o cloudNativePG) handOver(ctx context.Context, want platform.Wanted, is view) (said string, begin func(ctx context.Context) error) {
-	last, successor := o.d.handOver(ctx, want, is)
+func (o cloudNativePG) switchover(ctx context.Context, want platform.Wanted, is view) (said string, begin func(ctx context.Context) error) {
+	last, successor := o.d.switchover(ctx, want, is)
 	if successor == "" {
 		return last.String(), nil
 	}
 	return last.String(), func(ctx context.Context) error { return o.d.promote(ctx, is.names, successor) }
 }
 
-func (cloudNativePG) handsOver(want platform.Wanted, v view, seen platform.Observed) bool {
-	c, from := v.postgres(), want.HandOver
-	return from != nil && want.Size > 1 && (switching(c) || seen.Nodes[0].Ordinal == *from && !handoverOf(c).cameAbout(c, *from))
+func (cloudNativePG) switchoverDue(want platform.Wanted, v view, seen platform.Observed) bool {
+	c, from := v.postgres(), want.Switchover
+	return from != nil && want.Size > 1 && (switching(c) || seen.Nodes[0].Ordinal == *from && !switchoverOf(c).cameAbout(c, *from))
 }
 
 // names implements operator: the operator asks servers by another certificate than theirs.
@@ -170,7 +170,7 @@ func (cloudNativePG) addFailovers(v view, seen *platform.Observed) {
 	if at, err := time.Parse(time.RFC3339Nano, s.CurrentPrimaryTimestamp); err == nil {
 		seen.LastFailover = at
 	}
-	if h := handoverOf(c); h.timeline == s.TimelineID && h.pod == s.CurrentPrimary {
+	if h := switchoverOf(c); h.timeline == s.TimelineID && h.pod == s.CurrentPrimary {
 		seen.LastChange = cluster.PrimaryChange{From: h.from, To: h.to, Planned: true}
 		seen.FailoverReason = fmt.Sprintf("Node %d handed over to node %d, as was asked for; no acknowledged write was lost.", h.from, h.to)
 		return
@@ -222,7 +222,7 @@ func (o cloudNativePG) object(d desired) (object, error) {
 		c.Annotations[cnpg.HibernationAnnotation] = cnpg.Hibernated
 	}
 	maps.Copy(c.Annotations, d.notes)
-	for name, value := range map[string]string{cnpg.RestartAnnotation: d.restart, handoverAnnotation: d.handover, archiveAnnotation: d.archive} {
+	for name, value := range map[string]string{cnpg.RestartAnnotation: d.restart, switchoverAnnotation: d.switchover, archiveAnnotation: d.archive} {
 		if value != "" {
 			c.Annotations[name] = value
 		}

@@ -30,8 +30,8 @@ type desired struct {
 	image string
 	// diskMB is the size of the volumes, which never shrink.
 	diskMB int
-	// restart names the last restart that was asked for, and handover the last handover; "" for none.
-	restart, handover string
+	// restart names the last restart that was asked for, and switchover the last switchover; "" for none.
+	restart, switchover string
 	// archive is the name under which the servers' WAL and backups are kept; "" where nothing is.
 	archive string
 	// plugins, begin and from are what the operator's object says of these; begin is nil for a cluster that begins with no data.

@@ -345,13 +345,13 @@ func TestFailover(t *testing.T) {
 		t.Errorf("it passes for planned: %+v", seen.LastChange)
 	}
 	from := seen.Nodes[0].Ordinal
-	want.HandOver = &from
+	want.Switchover = &from
 	after := settle(t, d, &want)
 	if after.Failovers != 2 || after.LastChange.From != from || after.LastChange.To != after.Nodes[0].Ordinal || !after.LastChange.Planned ||
 		!strings.Contains(after.FailoverReason, "as was asked for") {
 		t.Errorf("handed over: %+v", after)
 	}
-	want.HandOver = nil
+	want.Switchover = nil
 	b.op.LosePrimary(object(501))
 	await.True(t, "a third is the primary", func() bool {
 		seen, err := d.Observe(t.Context(), 501)

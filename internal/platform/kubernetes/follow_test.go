@@ -15,10 +15,10 @@ func TestAPrimaryThatWasFollows(t *testing.T) {
 	want := b.wanted(t, 221)
 	want.Size = 3
 	before := settle(t, d, &want)
-	want.HandOver = new(before.Nodes[0].Ordinal)
+	want.Switchover = new(before.Nodes[0].Ordinal)
 	after := settle(t, d, &want)
-	if len(after.Nodes) != 3 || after.Healthy != 3 || after.Nodes[0].Ordinal == *want.HandOver {
-		t.Errorf("handed over by node %d: %+v", *want.HandOver, after)
+	if len(after.Nodes) != 3 || after.Healthy != 3 || after.Nodes[0].Ordinal == *want.Switchover {
+		t.Errorf("handed over by node %d: %+v", *want.Switchover, after)
 	}
 	if err := d.Remove(t.Context(), want.Cluster); err != nil {
 		t.Error(err)

@@ -125,11 +125,11 @@ func (mariaDBOperator) waitsForAddress() bool { return true }
 
 func (mariaDBOperator) address(v view, n *engine.Node) { n.ReadOnly = v.object.ReadOnly() }
 
-func (mariaDBOperator) handOver(context.Context, platform.Wanted, view) (string, func(context.Context) error) {
+func (mariaDBOperator) switchover(context.Context, platform.Wanted, view) (string, func(context.Context) error) {
 	return "", nil
 }
 
-func (mariaDBOperator) handsOver(platform.Wanted, view, platform.Observed) bool { return false }
+func (mariaDBOperator) switchoverDue(platform.Wanted, view, platform.Observed) bool { return false }
 
 func (mariaDBOperator) addFailovers(view, *platform.Observed) {}
 

@@ -55,8 +55,8 @@ func (d *Driver) settle(ctx context.Context, want platform.Wanted, v view) (plat
 	if !seen.Settled || seen.Suspended {
 		return seen, nil
 	}
-	if v.op.handsOver(want, v, seen) {
-		seen.Settled, seen.Problem = false, fmt.Sprintf("node %d has yet to hand over", *want.HandOver)
+	if v.op.switchoverDue(want, v, seen) {
+		seen.Settled, seen.Problem = false, fmt.Sprintf("node %d has yet to hand over", *want.Switchover)
 		return seen, nil
 	}
 	for i := range v.pods {

@@ -57,10 +57,10 @@ type operator interface {
 	lacks() catalog.Lacks
 	// address completes what an engine needs to know of a Pod's server.
 	address(v view, n *engine.Node)
-	// handOver is what an object is to say of the last handover that was asked for, and what has one come about now; nil for nothing.
-	handOver(ctx context.Context, want platform.Wanted, is view) (said string, begin func(ctx context.Context) error)
-	// handsOver reports whether a handover that is wanted has yet to come about.
-	handsOver(want platform.Wanted, v view, seen platform.Observed) bool
+	// switchover is what an object is to say of the last switchover that was asked for, and what has one come about now; nil for nothing.
+	switchover(ctx context.Context, want platform.Wanted, is view) (said string, begin func(ctx context.Context) error)
+	// switchoverDue reports whether a switchover that is wanted has yet to come about.
+	switchoverDue(want platform.Wanted, v view, seen platform.Observed) bool
 	// admit has a server that is new be one of ours, where the operator can't be told how.
 	admit(ctx context.Context, v view) error
 	// took is nil when a server has taken all that was written. n shares a session.

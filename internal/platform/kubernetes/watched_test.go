@@ -34,7 +34,7 @@ func whole() view {
 		op:    cloudNativePG{},
 		object: &cnpg.Cluster{
 			ObjectMeta: meta("db-7-g1", map[string]string{}, map[string]string{
-				cnpg.HibernationAnnotation: cnpg.Awake, cnpg.RestartAnnotation: "steward-3", handoverAnnotation: "2/0/1/db-7-g1-2", archiveAnnotation: "db-7-x", markAnnotation: "m",
+				cnpg.HibernationAnnotation: cnpg.Awake, cnpg.RestartAnnotation: "steward-3", switchoverAnnotation: "2/0/1/db-7-g1-2", archiveAnnotation: "db-7-x", markAnnotation: "m",
 			}),
 			Spec: cnpg.ClusterSpec{
 				Instances: 2, ImageName: "postgresql:15.17", Resources: corev1.ResourceRequirements{Limits: amounts, Requests: amounts}, Storage: cnpg.Storage{Size: "1024Mi"},

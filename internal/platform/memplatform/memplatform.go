@@ -322,7 +322,7 @@ func (d *Driver) configure(_ context.Context, want platform.Wanted) error {
 		if want.Restart != 0 && c.Restart != want.Restart {
 			c.Restart, c.Running = want.Restart, false
 		}
-		if next, ok := c.replica(); ok && want.HandOver != nil && c.Primary == *want.HandOver {
+		if next, ok := c.replica(); ok && want.Switchover != nil && c.Primary == *want.Switchover {
 			c.LastChange = cluster.PrimaryChange{From: c.Primary, To: next, Planned: true, Took: 200 * time.Millisecond}
 			c.FailoverReason = fmt.Sprintf("Node %d handed its role over to node %d.", c.Primary, next)
 			c.Primary, c.LastFailover = next, d.o.Now()

@@ -21,7 +21,7 @@ func suspends(r *run) {
 			before = restarts(r, &want, before)
 		}
 		if r.Restarts && size == 3 {
-			handsOver(r, want, before)
+			switchesOver(r, want, before)
 		}
 		want.Suspended = true
 		rests(r, r.apply(&want), before)
@@ -46,11 +46,11 @@ func suspends(r *run) {
 	}
 }
 
-// handsOver: another node becomes the primary, and stays it.
-func handsOver(r *run, want platform.Wanted, before platform.Observed) {
+// switchesOver: another node becomes the primary, and stays it.
+func switchesOver(r *run, want platform.Wanted, before platform.Observed) {
 	r.t.Helper()
 	from := primaryOf(before)
-	want.HandOver = &from
+	want.Switchover = &from
 	after := r.apply(&want)
 	r.mustBeThree(after)
 	to := primaryOf(after)

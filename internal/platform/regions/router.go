@@ -171,37 +171,59 @@ func (r *Router) States() []State {
 // place is where a cluster was made.
 type place struct{ region, platform string }
 
+// reached is the platform that a cluster is on, or why it can't be asked.
+type reached struct {
+	driver platform.Driver
+	err    error
+}
+
+// get asks it for something.
+func get[T any](at reached, ask func(platform.Driver) (T, error)) (T, error) {
+	if at.err != nil {
+		var none T
+		return none, at.err
+	}
+	return ask(at.driver)
+}
+
+// do has it do something.
+func (at reached) do(work func(platform.Driver) error) error {
+	if at.err != nil {
+		return at.err
+	}
+	return work(at.driver)
+}
+
 // look is the platform to ask about a cluster, also while what is there can't be changed.
-func (r *Router) look(ctx context.Context, id cluster.ID) (platform.Driver, error) {
+func (r *Router) look(ctx context.Context, id cluster.ID) reached {
 	at, known := r.known.Load(id)
 	if !known {
 		c, err := r.o.Cluster(ctx, id)
 		if err != nil {
-			return nil, fmt.Errorf("look for the region of cluster %d: %w", id, err)
+			return reached{err: fmt.Errorf("look for the region of cluster %d: %w", id, err)}
 		}
 		at = place{c.Region, c.Platform}
 		r.known.Store(id, at)
 	}
-	m, err := r.at(at.(place)) // nothing else is kept there
-	switch {
-	case err != nil:
-		return nil, err
-	case m == nil:
-		return r.host, nil
-	}
-	return m.forLooks()
+	return r.on(at.(place), (*remote).forLooks) // nothing else is kept there
 }
 
 // change is the platform to change a cluster on.
-func (r *Router) change(c cluster.Cluster) (platform.Driver, error) {
-	m, err := r.at(place{c.Region, c.Platform})
+func (r *Router) change(c cluster.Cluster) reached {
+	return r.on(place{c.Region, c.Platform}, (*remote).forChanges)
+}
+
+// on is the platform at a place, the host unless it is in a region with one of its own.
+func (r *Router) on(p place, of func(*remote) (platform.Driver, error)) reached {
+	m, err := r.at(p)
 	switch {
 	case err != nil:
-		return nil, err
+		return reached{err: err}
 	case m == nil:
-		return r.host, nil
+		return reached{driver: r.host}
 	}
-	return m.forChanges()
+	d, err := of(m)
+	return reached{d, err}
 }
 
 // at is the region that a cluster is in, nil for the host. A server that shares its store with others may have an older catalog

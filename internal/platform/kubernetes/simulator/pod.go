@@ -199,7 +199,7 @@ func (op *Operator) switchover(ctx context.Context, all *instances, c *cnpg.Clus
 	return nil
 }
 
-// exitCode is what a container ended with whose server doesn't run: 0 after an orderly handover.
+// exitCode is what a container ended with whose server doesn't run: 0 after an orderly switchover.
 func (i *instance) exitCode() int32 {
 	if i.handedOver {
 		return 0

@@ -9,12 +9,12 @@ import (
 	"steward/internal/platform/kubernetes/cnpg"
 )
 
-// TestHandoversThatCount: one that never came about is forgotten, lest a failure passes for it.
-func TestHandoversThatCount(t *testing.T) {
+// TestSwitchoversThatCount: one that never came about is forgotten, lest a failure passes for it.
+func TestSwitchoversThatCount(t *testing.T) {
 	t.Parallel()
 	said := func(text string, timeline int, target string) view {
 		return view{object: &cnpg.Cluster{
-			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{handoverAnnotation: text}},
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{switchoverAnnotation: text}},
 			Status:     cnpg.ClusterStatus{TimelineID: timeline, CurrentPrimary: "db-7-g1-1", TargetPrimary: target},
 		}}
 	}
@@ -31,27 +31,27 @@ func TestHandoversThatCount(t *testing.T) {
 		"nothing of the kind":     {said("yes", 2, ""), ""},
 		"there is no object, yet": {view{}, ""},
 	} {
-		if h, to := (&Driver{}).handOver(t.Context(), platform.Wanted{}, v.is); h.String() != v.want || to != "" {
+		if h, to := (&Driver{}).switchover(t.Context(), platform.Wanted{}, v.is); h.String() != v.want || to != "" {
 			t.Errorf("%s: %q and %q, want %q", name, h, to, v.want)
 		}
 	}
 }
 
-// TestOneHandover: one that came about isn't asked for again, though a Pod is missing and the others have its ordinals.
-func TestOneHandover(t *testing.T) {
+// TestOneSwitchover: one that came about isn't asked for again, though a Pod is missing and the others have its ordinals.
+func TestOneSwitchover(t *testing.T) {
 	t.Parallel()
 	is := view{object: &cnpg.Cluster{
-		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{handoverAnnotation: "3/0/1/db-7-g1-3"}},
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{switchoverAnnotation: "3/0/1/db-7-g1-3"}},
 		Spec:       cnpg.ClusterSpec{Instances: 3},
 		Status:     cnpg.ClusterStatus{TimelineID: 3, CurrentPrimary: "db-7-g1-3", TargetPrimary: "db-7-g1-3"},
 	}}
-	want := platform.Wanted{HandOver: new(0)}
+	want := platform.Wanted{Switchover: new(0)}
 	want.Size = 3
 	for _, missing := range []bool{false, true} {
 		if missing { // nor is one begun then
 			is.postgres().Status.TimelineID = 4
 		}
-		if h, to := (&Driver{}).handOver(t.Context(), want, is); h.String() != "3/0/1/db-7-g1-3" || to != "" {
+		if h, to := (&Driver{}).switchover(t.Context(), want, is); h.String() != "3/0/1/db-7-g1-3" || to != "" {
 			t.Errorf("%q to %q", h, to)
 		}
 	}

@@ -17,40 +17,40 @@ import (
 	"steward/internal/platform/kubernetes/cnpg"
 )
 
-// handoverAnnotation is on a cluster's object which timeline begins with a handover that was asked for, between whom.
-const handoverAnnotation = "steward/handover"
+// switchoverAnnotation is on a cluster's object which timeline begins with a switchover that was asked for, between whom.
+const switchoverAnnotation = "steward/handover"
 
-// handover is a change of the primary that was asked for, between nodes with the ordinals that they had then; pod is the new one's.
-type handover struct {
+// switchover is a change of the primary that was asked for, between nodes with the ordinals that they had then; pod is the new one's.
+type switchover struct {
 	timeline, from, to int
 	pod                string
 }
 
-func (h handover) String() string {
+func (h switchover) String() string {
 	if h.pod == "" {
 		return ""
 	}
 	return fmt.Sprintf("%d/%d/%d/%s", h.timeline, h.from, h.to, h.pod)
 }
 
-// handoverOf is the last one of an object; the zero value when there was none.
-func handoverOf(c *cnpg.Cluster) (h handover) {
-	parts := strings.Split(c.Annotations[handoverAnnotation], "/")
+// switchoverOf is the last one of an object; the zero value when there was none.
+func switchoverOf(c *cnpg.Cluster) (h switchover) {
+	parts := strings.Split(c.Annotations[switchoverAnnotation], "/")
 	if len(parts) != 4 {
 		return h
 	}
 	for i, number := range []*int{&h.timeline, &h.from, &h.to} {
 		var err error
 		if *number, err = strconv.Atoi(parts[i]); err != nil {
-			return handover{}
+			return switchover{}
 		}
 	}
 	h.pod = parts[3]
 	return h
 }
 
-// cameAbout reports whether it is by this handover that the primary is who it is, and the node of an ordinal isn't any more.
-func (h handover) cameAbout(c *cnpg.Cluster, from int) bool {
+// cameAbout reports whether it is by this switchover that the primary is who it is, and the node of an ordinal isn't any more.
+func (h switchover) cameAbout(c *cnpg.Cluster, from int) bool {
 	return h.pod != "" && h.pod == c.Status.CurrentPrimary && h.timeline == c.Status.TimelineID && h.from == from
 }
 
@@ -59,28 +59,28 @@ func switching(c *cnpg.Cluster) bool {
 	return c.Status.TargetPrimary != "" && c.Status.TargetPrimary != c.Status.CurrentPrimary
 }
 
-// handOver is what a cluster's object is to say of its last handover, and the Pod that is to take over now; "" for none. One that never
+// switchover is what a cluster's object is to say of its last switchover, and the Pod that is to take over now; "" for none. One that never
 // came about isn't said, lest a failure later passes for it.
-func (d *Driver) handOver(ctx context.Context, want platform.Wanted, is view) (h handover, successor string) {
+func (d *Driver) switchover(ctx context.Context, want platform.Wanted, is view) (h switchover, successor string) {
 	c := is.postgres()
 	if c == nil {
 		return h, ""
 	}
-	h = handoverOf(c)
+	h = switchoverOf(c)
 	if switching(c) {
 		return h, ""
 	}
 	if h.timeline > c.Status.TimelineID {
-		h = handover{}
+		h = switchover{}
 	}
 	// While a Pod is missing, the ordinals of others aren't what they are going to be.
-	if want.HandOver == nil || want.Size <= 1 || h.cameAbout(c, *want.HandOver) || len(is.pods) != c.Spec.Instances {
+	if want.Switchover == nil || want.Size <= 1 || h.cameAbout(c, *want.Switchover) || len(is.pods) != c.Spec.Instances {
 		return h, ""
 	}
 	d.forgetProbes(want.ID)
 	asked := d.ask(ctx, is)
 	primary, replicas := is.nodes(asked)
-	if primary == nil || primary.Ordinal != *want.HandOver || is.podOf(primary.Ordinal) != c.Status.CurrentPrimary {
+	if primary == nil || primary.Ordinal != *want.Switchover || is.podOf(primary.Ordinal) != c.Status.CurrentPrimary {
 		return h, ""
 	}
 	to := successorOf(replicas)
@@ -88,7 +88,7 @@ func (d *Driver) handOver(ctx context.Context, want platform.Wanted, is view) (h
 		return h, ""
 	}
 	pod := is.podOf(to.Ordinal)
-	return handover{c.Status.TimelineID + 1, primary.Ordinal, to.Ordinal, pod}, pod
+	return switchover{c.Status.TimelineID + 1, primary.Ordinal, to.Ordinal, pod}, pod
 }
 
 // successorOf is the replica that is the closest behind; nil while none follows.
@@ -131,7 +131,7 @@ func (d *Driver) promote(ctx context.Context, n names, to string) error {
 	if err != nil {
 		return fmt.Errorf("have %s take over: %w", to, err)
 	}
-	failpoint.Here("kubernetes: after a handover was asked for")
+	failpoint.Here("kubernetes: after a switchover was asked for")
 	return nil
 }
 
