@@ -62,7 +62,7 @@ func (w *work) settleFor(ctx context.Context, want platform.Wanted, patience tim
 			return seen, &impossible{reason: hopelessReason, cause: errors.New(seen.Problem)}
 		case err == nil && reached(want, seen):
 			return seen, nil
-		case want.HandOver != nil && err == nil && lasts(&down, !seen.Serving) >= w.Limits.Unserved:
+		case want.Switchover != nil && err == nil && lasts(&down, !seen.Serving) >= w.Limits.Unserved:
 			return seen, &impossible{reason: "No node takes writes: the old primary is gone, and none has taken over.", cause: errors.New(seen.Problem)}
 		case errors.Is(err, platform.ErrCopying):
 			quick = time.Now().Add(patience)

@@ -56,7 +56,7 @@ func TestKilledMariaDB(t *testing.T) {
 	w := newWorld(t)
 	w.addMariaDB(t)
 	k := newKilled(t, w, "mysql/10.11")
-	k.tryAll(t, slices.Concat(k.lives(1), k.changes()), 2)
+	k.tryAll(t, slices.Concat(k.lives(1), k.changes(), k.copies()), 3)
 }
 
 func newKilled(t *testing.T, w *world, engine string) *killed {
@@ -122,7 +122,7 @@ func (k *killed) lives(size int) []step {
 		{
 			name: fmt.Sprintf("delete %d", size), size: size,
 			prepare: func(t *testing.T) {
-				if k.n%2 == 0 && k.engine == "postgresql/15" { // with a backup, and without
+				if k.n%2 == 0 { // with a backup, and without
 					k.keep(t)
 				}
 			},
