@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"net/http"
 	"slices"
@@ -242,30 +243,41 @@ func (b metricsBody) fetch(all []control.Measured) []fetchedSeries {
 	for _, asked := range b.Metrics {
 		groups := map[string]*group{}
 		var order []string
-		for _, db := range all {
-			for _, metric := range db.Metrics {
-				if metric.Name != asked.Name {
-					continue
-				}
-				for _, s := range metric.Nodes {
-					labels := labelsOf(db, s)
-					if slices.ContainsFunc(b.Filters, func(f metricFilter) bool { return !f.matches(labels) }) {
-						continue
-					}
-					key, shown := keyOf(by, asked.Name, labels, db.Cluster.ID)
-					if groups[key] == nil {
-						groups[key] = &group{labels: shown}
-						order = append(order, key)
-					}
-					groups[key].series = append(groups[key].series, s)
-				}
+		for of, s := range b.chosen(all, asked.Name) {
+			key, shown := keyOf(by, asked.Name, labelsOf(of, s), of.Cluster.ID)
+			if groups[key] == nil {
+				groups[key] = &group{labels: shown}
+				order = append(order, key)
 			}
+			groups[key].series = append(groups[key].series, s)
 		}
 		for _, key := range order {
 			out = append(out, fetchedSeries{groups[key].labels, groups[key].values(asked.Aggregate)})
 		}
 	}
 	return out
+}
+
+// chosen are the series of a metric that pass all filters, each with what it was measured of.
+func (b metricsBody) chosen(all []control.Measured, name string) iter.Seq2[control.Measured, measure.Series] {
+	return func(yield func(control.Measured, measure.Series) bool) {
+		for _, db := range all {
+			for _, metric := range db.Metrics {
+				if metric.Name != name {
+					continue
+				}
+				for _, s := range metric.Nodes {
+					if b.passes(labelsOf(db, s)) && !yield(db, s) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+func (b metricsBody) passes(labels map[string]string) bool {
+	return !slices.ContainsFunc(b.Filters, func(f metricFilter) bool { return !f.matches(labels) })
 }
 
 func labelsOf(db control.Measured, s measure.Series) map[string]string {

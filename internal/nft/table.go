@@ -327,16 +327,9 @@ func (t *Table) commit(d difference, have, want Ruleset, shared map[string]Set, 
 	t.conn.AddTable(t.table)
 	sets := map[string]*nftables.Set{}
 	set := func(name string) *nftables.Set {
-		if s := sets[name]; s != nil {
-			return s
+		if sets[name] == nil {
+			sets[name] = definition(name, want.Sets, shared, have.Sets).library(t.table, name)
 		}
-		s, known := want.Sets[name]
-		if !known {
-			if s, known = shared[name]; !known {
-				s = have.Sets[name]
-			}
-		}
-		sets[name] = s.library(t.table, name)
 		return sets[name]
 	}
 	for _, name := range d.newSets {
@@ -347,12 +340,8 @@ func (t *Table) commit(d difference, have, want Ruleset, shared map[string]Set, 
 	for _, name := range d.newChains {
 		t.conn.AddChain(want.Chains[name].library(t.table, name))
 	}
-	for _, name := range slices.Sorted(maps.Keys(d.goneElements)) {
-		for batch := range slices.Chunk(d.goneElements[name], perMessage) {
-			if err := t.conn.SetDeleteElements(set(name), elements(batch, have)); err != nil {
-				return fmt.Errorf("set %s: %w", name, err)
-			}
-		}
+	if err := inBatches(d.goneElements, have, set, t.conn.SetDeleteElements); err != nil {
+		return err
 	}
 	for _, name := range slices.Concat(d.changedChains, d.goneChains) {
 		t.conn.FlushChain(&nftables.Chain{Table: t.table, Name: name})
@@ -362,12 +351,8 @@ func (t *Table) commit(d difference, have, want Ruleset, shared map[string]Set, 
 			t.conn.AddRule(&nftables.Rule{Table: t.table, Chain: &nftables.Chain{Name: name}, Exprs: r})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(d.newElements)) {
-		for batch := range slices.Chunk(d.newElements[name], perMessage) {
-			if err := t.conn.SetAddElements(set(name), elements(batch, want)); err != nil {
-				return fmt.Errorf("set %s: %w", name, err)
-			}
-		}
+	if err := inBatches(d.newElements, want, set, t.conn.SetAddElements); err != nil {
+		return err
 	}
 	for _, name := range d.goneChains {
 		t.conn.DelChain(&nftables.Chain{Table: t.table, Name: name})
@@ -377,6 +362,28 @@ func (t *Table) commit(d difference, have, want Ruleset, shared map[string]Set, 
 	}
 	if err := t.conn.Flush(); err != nil {
 		return fmt.Errorf("change table %s: %w", t.name, err)
+	}
+	return nil
+}
+
+// definition is a set's in the first of those that have one of its name.
+func definition(name string, in ...map[string]Set) Set {
+	for _, sets := range in {
+		if s, known := sets[name]; known {
+			return s
+		}
+	}
+	return Set{}
+}
+
+// inBatches has elements of sets, as they are in a ruleset, changed: those of a set in as many messages as they need.
+func inBatches(of map[string][]Key, in Ruleset, set func(name string) *nftables.Set, change func(*nftables.Set, []nftables.SetElement) error) error {
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		for batch := range slices.Chunk(of[name], perMessage) {
+			if err := change(set(name), elements(batch, in)); err != nil {
+				return fmt.Errorf("set %s: %w", name, err)
+			}
+		}
 	}
 	return nil
 }

@@ -122,7 +122,10 @@ func (cs *clusterState) node(ordinal int) *nodeState {
 	defer cs.mu.Unlock()
 	ns := cs.nodes[ordinal]
 	if ns == nil {
-		ns = &nodeState{id: cs.id, ordinal: ordinal, backoff: process.Backoff{First: 50 * time.Millisecond, Longest: 30 * time.Second}}
+		ns = &nodeState{
+			id: cs.id, ordinal: ordinal, backoff: process.Backoff{First: 50 * time.Millisecond, Longest: 30 * time.Second},
+			inspecting: make(chan struct{}, 1), shaping: make(chan struct{}, 1), readingLog: make(chan struct{}, 1),
+		}
 		cs.nodes[ordinal] = ns
 	}
 	return ns

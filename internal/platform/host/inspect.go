@@ -76,24 +76,13 @@ func (d *Driver) inspectNode(ctx context.Context, id cluster.ID, ordinal int, lo
 	if err != nil {
 		return err
 	}
-	gate := ns.inspection()
 	select {
-	case gate <- struct{}{}:
-		defer func() { <-gate }()
+	case ns.inspecting <- struct{}{}:
+		defer func() { <-ns.inspecting }()
 	case <-ctx.Done():
 		return fmt.Errorf("wait for another look: %w", ctx.Err())
 	}
 	return look(ctx, inspected{eng, node})
-}
-
-// inspection is full while somebody looks into the server.
-func (ns *nodeState) inspection() chan struct{} {
-	ns.mu.Lock()
-	defer ns.mu.Unlock()
-	if ns.inspecting == nil {
-		ns.inspecting = make(chan struct{}, 1)
-	}
-	return ns.inspecting
 }
 
 // Sessions implements platform.Inspector.

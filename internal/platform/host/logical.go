@@ -46,10 +46,9 @@ func (d *Driver) inside(ctx context.Context, id cluster.ID, work func(ctx contex
 		return fault.NewPrecondition("%s", platform.SleepsReason)
 	}
 	ns := d.clusterState(id).node(top.Primary)
-	gate := ns.shaping()
 	select {
-	case gate <- struct{}{}:
-		defer func() { <-gate }()
+	case ns.shaping <- struct{}{}:
+		defer func() { <-ns.shaping }()
 	case <-ctx.Done():
 		return fmt.Errorf("cluster %d: wait for another change: %w", id, ctx.Err())
 	}
@@ -67,16 +66,6 @@ func (d *Driver) inside(ctx context.Context, id cluster.ID, work func(ctx contex
 		return fmt.Errorf("cluster %d: %w", id, err)
 	}
 	return work(ctx, inspected{eng, node})
-}
-
-// shaping is full while somebody changes what is inside the server.
-func (ns *nodeState) shaping() chan struct{} {
-	ns.mu.Lock()
-	defer ns.mu.Unlock()
-	if ns.shaped == nil {
-		ns.shaped = make(chan struct{}, 1)
-	}
-	return ns.shaped
 }
 
 // EndUser implements platform.Shaper.

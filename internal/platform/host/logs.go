@@ -78,7 +78,7 @@ func (d *Driver) nodeLogs(ctx context.Context, id cluster.ID, ordinal int, q ins
 	if err != nil {
 		return nil, err
 	}
-	reading := d.clusterState(id).node(ordinal).logReading()
+	reading := d.clusterState(id).node(ordinal).readingLog
 	select {
 	case reading <- struct{}{}:
 		defer func() { <-reading }()
@@ -96,16 +96,6 @@ func (d *Driver) nodeLogs(ctx context.Context, id cluster.ID, ordinal int, q ins
 		all = append(all, found...)
 	}
 	return all, nil
-}
-
-// logReading is full while somebody reads the node's log.
-func (ns *nodeState) logReading() chan struct{} {
-	ns.mu.Lock()
-	defer ns.mu.Unlock()
-	if ns.reading == nil {
-		ns.reading = make(chan struct{}, 1)
-	}
-	return ns.reading
 }
 
 // hidden finds what lines name of this machine: folders, and where programs are.

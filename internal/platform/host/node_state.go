@@ -63,12 +63,9 @@ type nodeState struct {
 	rebuilding bool
 	rebuilds   int
 	rebuildDue time.Time
-	// inspecting is full while somebody looks into the server; nil until somebody does.
-	inspecting chan struct{}
-	// shaped is full while somebody changes what is inside the server; nil until somebody does.
-	shaped chan struct{}
-	// reading is the same for its log.
-	reading chan struct{}
+	// inspecting is full while somebody looks into the server, shaping while somebody changes what is inside it, and
+	// readingLog while somebody reads its log.
+	inspecting, shaping, readingLog chan struct{}
 	// blockedBy is what of the customer's keeps it from being given one.
 	blockedBy string
 }
