@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -17,6 +18,9 @@ type jsonFlag struct {
 }
 
 func printJSON(w io.Writer, v any) error {
+	if list := reflect.ValueOf(v); list.Kind() == reflect.Slice && list.IsNil() {
+		v = []any{} // who reads it goes through a list, of nothing too
+	}
 	encoder := json.NewEncoder(jsonWriter{w})
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(v)
@@ -60,7 +64,7 @@ func printOne[T any](s *streams, one T, asJSON bool, list func(s *streams, all [
 // printList prints a list: as JSON, in which it is a list also when nothing is in it, or as a table with a row for each.
 func printList[T any](w io.Writer, all []T, asJSON bool, heads []string, row func(T) []string) error {
 	if asJSON {
-		return printJSON(w, append([]T{}, all...))
+		return printJSON(w, all)
 	}
 	rows := make([][]string, len(all))
 	for i, one := range all {
