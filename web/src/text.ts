@@ -175,7 +175,7 @@ export const T = {
     notYet: "How to connect appears here as soon as the database is there.",
   },
   metrics: { span: "Time", all: "All metrics", none: "Nothing has been measured in this time.", node: (n: number, role: string) => `Node ${n} (${role.toLowerCase()})`, table: (label: string) => `${label} as a table`, time: "Time", csv: (label: string) => `${label} as CSV`, asCSV: "CSV", zoomIn: "Closer", zoomOut: "Whole time", earlier: "Earlier", later: "Later", shown: (from: string, to: string) => `${from} to ${to}`, drag: "Drag across a plot to look closer.",
-    marks: "What happened meanwhile", kinds: { failover: "Failover", handover: "Handover", backup: "Backup" } as Record<string, string> },
+    marks: "What happened meanwhile", kinds: { failover: "Failover", handover: "Switchover", backup: "Backup" } as Record<string, string> },
   queries: {
     running: "Running now", sleeping: "The database sleeps.", idle: (n: number) => (n === 1 ? "One more session does nothing." : `${n} more sessions do nothing.`), none: "Nothing runs just now.",
     statement: "Statement", state: "State", age: "For", user: "User", from: "From", end: "Stop", endOf: (pid: number) => `Stop the statement of process ${pid}`, endTitle: "Stop this statement?",
