@@ -46,8 +46,8 @@ type MariaDB struct {
 // mariaDBs are the servers of an object, by their index.
 type mariaDBs struct {
 	all map[int]*mariaDB
-	// waits counts passes with something to do.
-	waits int
+	// waits counts passes with something to do, served those since all servers were ready for the first time.
+	waits, served int
 }
 
 // mariaDB is one server, with its Pod and its volume.
@@ -214,6 +214,10 @@ func (op *MariaDB) reconcile(ctx context.Context, m *mariadb.MariaDB) error {
 		return nil
 	}
 	m.Status.Conditions = []metav1.Condition{condition(true, "StatefulSetReady", "Running", before)} // also while what follows isn't done
+	// Once it looks for what it has yet to make, and is well again at the next pass.
+	if c.served++; c.served == 2 {
+		return fmt.Errorf("error getting mariadb.sys Grant: Grant.k8s.mariadb.com %q not found", m.Name+"-mariadb-sys-global-priv")
+	}
 	return op.guard(ctx, c, m)
 }
 
