@@ -41,7 +41,8 @@ func TestAVolumeThatFills(t *testing.T) {
 			}
 			want.Plan.DiskMB = int(*seen.UsedBytes>>20) * 100 / c.percent
 			before := *settle(t, d, &want).UsedBytes
-			if err := b.execute(t, want.Cluster, "CREATE TABLE IF NOT EXISTS filler (v text); INSERT INTO filler SELECT repeat('x', 100) FROM generate_series(1, 10000)"); err != nil {
+			const fill = "CREATE TABLE IF NOT EXISTS filler (v text); INSERT INTO filler SELECT repeat('x', 100) FROM generate_series(1, 10000)"
+			if err := b.execute(t, want.Cluster, fill); err != nil {
 				t.Fatal(err)
 			}
 			ahead.Add(int64(c.after))

@@ -217,7 +217,8 @@ func (op *MariaDB) reconcile(ctx context.Context, m *mariadb.MariaDB) error {
 		return nil
 	}
 	m.Status.Conditions = []metav1.Condition{condition(true, "StatefulSetReady", "Running", before)} // also while what follows isn't done
-	if c.served++; c.served == 2 {                                                                   // it looks for what it has yet to make, and is well again at the next pass
+	// Once it looks for what it has yet to make, and is well again at the next pass.
+	if c.served++; c.served == 2 {
 		return fmt.Errorf("error getting mariadb.sys Grant: Grant.k8s.mariadb.com %q not found", m.Name+"-mariadb-sys-global-priv")
 	}
 	return op.guard(ctx, c, m)
