@@ -311,7 +311,8 @@ func (d *Driver) dropOwn(ctx context.Context, op operator, object string) error 
 // generationSecret is the name of a secret of a generation's, or a scratch server's, after that of its object.
 var generationSecret = regexp.MustCompile(`^(db-[0-9]+-[gv][0-9]+)-[a-z]+$`)
 
-// dropOrphans removes secrets of generations and scratch servers that have no object, since somebody died who was to make it, or removed it. Those that are newer than before may yet get one.
+// dropOrphans removes secrets of generations and scratch servers that have no object, since somebody died who was to make it, or removed it. Those that
+// are newer than before may yet get one.
 func (d *Driver) dropOrphans(ctx context.Context, there []client.Object, before time.Time) error {
 	owners := map[string]bool{}
 	for _, o := range there {

@@ -238,10 +238,12 @@ func TestMariaDBKeptFaults(t *testing.T) {
 	})
 
 	t.Run("a dropped table comes back, with today's password", func(t *testing.T) {
-		if err := b.mariaDBServer(t.Context(), want.Cluster, netip.MustParseAddr("127.0.0.1"), b.secrets.Text(want.ID, platform.RootPassword), func(db *sql.Conn) error {
+		password := b.secrets.Text(want.ID, platform.RootPassword)
+		err := b.mariaDBServer(t.Context(), want.Cluster, netip.MustParseAddr("127.0.0.1"), password, func(db *sql.Conn) error {
 			_, err := db.ExecContext(t.Context(), "DROP TABLE held")
 			return err
-		}); err != nil {
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 		if err := b.secrets.SaveSecret(t.Context(), want.ID, platform.RootPassword, []byte("another-of-today-1")); err != nil {
@@ -345,8 +347,8 @@ func (b *bench) dying(t *testing.T, writes int) (*kubernetes.Driver, func() bool
 	return d, func() bool { return dead.Load() > 0 }
 }
 
-// TestMariaDBKeptKilled: steward dies after each write of a backup, of a restore, of a fork, of a proof and of a removal. The next one brings it to its end, and of
-// what was begun nothing is left. All writes are tried where time is no matter, else some.
+// TestMariaDBKeptKilled: steward dies after each write of a backup, of a restore, of a fork, of a proof and of a removal. The next one brings it to
+// its end, and of what was begun nothing is left. All writes are tried where time is no matter, else some.
 func TestMariaDBKeptKilled(t *testing.T) {
 	b := newMariaDBBench(t)
 	b.keep(t)
@@ -396,7 +398,10 @@ func TestMariaDBKeptKilled(t *testing.T) {
 			}
 			b.mustBeAloneMariaDB(t, want)
 		}},
-		{"fork", func(*testing.T) { begin(); from.AdminPassword = b.secrets.Text(want.ID, platform.AdminPassword) }, func(ctx context.Context, d *kubernetes.Driver) error {
+		{"fork", func(*testing.T) {
+			begin()
+			from.AdminPassword = b.secrets.Text(want.ID, platform.AdminPassword)
+		}, func(ctx context.Context, d *kubernetes.Driver) error {
 			_, err := d.ForkKept(ctx, fork, from)
 			return err
 		}, func(t *testing.T) {
@@ -413,7 +418,9 @@ func TestMariaDBKeptKilled(t *testing.T) {
 		{"proof", func(*testing.T) { begin() }, func(ctx context.Context, d *kubernetes.Driver) error { return d.VerifyKept(ctx, want, from) }, func(t *testing.T) {
 			b.mustBeAloneMariaDB(t, want)
 		}},
-		{"removal", func(t *testing.T) { settle(t, d, &fork) }, func(ctx context.Context, d *kubernetes.Driver) error { return d.Remove(ctx, fork.Cluster) }, func(t *testing.T) {
+		{"removal", func(t *testing.T) { settle(t, d, &fork) }, func(ctx context.Context, d *kubernetes.Driver) error {
+			return d.Remove(ctx, fork.Cluster)
+		}, func(t *testing.T) {
 			if left := b.leftovers(t, fork.ID); len(left) > 0 {
 				t.Errorf("left: %v", left)
 			}

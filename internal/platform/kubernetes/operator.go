@@ -89,10 +89,12 @@ type keeping interface {
 	keep(made *desired, o object)
 	// own is what an object leaves when it is gone.
 	own(ctx context.Context, object string) ([]client.Object, error)
-	// mayWrite reports whether a Pod's server, which began with a backup, can be the one that takes writes, and failures how often Pods failed before there was one.
+	// mayWrite reports whether a Pod's server, which began with a backup, can be the one that takes writes, and failures how often Pods failed before
+	// there was one.
 	mayWrite(v view, p *corev1.Pod) bool
 	failures(ctx context.Context, v view) (int, error)
-	// takeOver makes a server that began with a backup one of the cluster's: n has the passwords of today. Its own may be TemplatePassword's, unless that is empty.
+	// takeOver makes a server that began with a backup one of the cluster's: node has the passwords of today. Its own may be TemplatePassword, unless
+	// that is empty.
 	takeOver(ctx context.Context, n names, node engine.Node) error
 }
 

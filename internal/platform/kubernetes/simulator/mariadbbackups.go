@@ -189,7 +189,8 @@ func (op *MariaDB) copyOut(ctx context.Context, b *mariadb.PhysicalBackup, s *ma
 	}
 	defer out.Close()
 	packed := gzip.NewWriter(out)
-	cmd := command(ctx, s.build.Program("mariadb-backup", "--no-defaults", "--backup", "--stream=xbstream", "--datadir="+s.data(), "--target-dir="+work, "--tmpdir="+work,
+	cmd := command(ctx, s.build.Program("mariadb-backup", "--no-defaults", "--backup", "--stream=xbstream",
+		"--datadir="+s.data(), "--target-dir="+work, "--tmpdir="+work,
 		"--socket="+filepath.Join(s.dir, "sock"), "--user=root", "--password="+s.password)...)
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = packed, &said
