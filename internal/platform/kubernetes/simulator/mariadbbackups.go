@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -138,9 +139,7 @@ func (op *MariaDB) back(ctx context.Context, b *mariadb.PhysicalBackup) (metav1.
 func (op *MariaDB) failCopy(ctx context.Context, b *mariadb.PhysicalBackup, why string) error {
 	p := op.pod(b.Name)
 	p.Labels = map[string]string{jobLabel: p.Name}
-	for name, value := range b.Spec.InheritMetadata.Labels {
-		p.Labels[name] = value
-	}
+	maps.Copy(p.Labels, b.Spec.InheritMetadata.Labels)
 	p.Spec = corev1.PodSpec{Containers: []corev1.Container{{Name: "mariadb-operator", Image: "operator"}}, TerminationGracePeriodSeconds: new(int64(0))}
 	if err := op.o.Client.Create(ctx, p); err != nil {
 		return err
@@ -235,9 +234,7 @@ func (op *MariaDB) failInit(ctx context.Context, s *mariaDB, m *mariadb.MariaDB)
 	if s.init == nil {
 		p := op.pod(s.name + mariadb.InitSuffix)
 		p.Labels = map[string]string{mariadb.AppLabel: mariadb.App, mariadb.InstanceLabel: m.Name, jobLabel: s.name + mariadb.InitSuffix}
-		for name, value := range m.Spec.InheritMetadata.Labels {
-			p.Labels[name] = value
-		}
+		maps.Copy(p.Labels, m.Spec.InheritMetadata.Labels)
 		p.Spec = corev1.PodSpec{Containers: []corev1.Container{{Name: mariadb.Container, Image: m.Spec.Image}}, TerminationGracePeriodSeconds: new(int64(0))}
 		if err := op.o.Client.Create(ctx, p); err != nil {
 			return err
