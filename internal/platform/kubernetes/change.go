@@ -139,7 +139,7 @@ func (d *Driver) Remove(ctx context.Context, want cluster.Cluster) error {
 func (d *Driver) remove(ctx context.Context, c cluster.Cluster) error {
 	ctx, cancel := context.WithTimeout(ctx, changeTimeout)
 	defer cancel()
-	for chosen := []client.ListOption{of(c.ID), fromMemory}; ; {
+	for chosen := []client.ListOption{of(c.ID), fromMemory{}}; ; {
 		left, err := d.leftovers(ctx, chosen...)
 		if err != nil {
 			return err

@@ -79,7 +79,7 @@ func (d *Driver) current(ctx context.Context, from client.Reader, id cluster.ID)
 	if !isGone(err) {
 		return n, nil, fmt.Errorf("read %s: %w", n.base(), err)
 	}
-	all, err := d.objects(ctx, from, id, fromMemory) // for each database that is new
+	all, err := d.objects(ctx, from, id, fromMemory{}) // for each database that is new
 	for _, c := range all {
 		if c.GetAnnotations()[unfinishedAnnotation] == "" && c.GetAnnotations()[asideAnnotation] == "" {
 			n.generation = max(n.generation, generationOf(c))

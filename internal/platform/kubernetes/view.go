@@ -72,7 +72,7 @@ func (d *Driver) lookBehind(ctx context.Context, from client.Reader, n names, wa
 		v.reads = reads
 	}
 	var pods corev1.PodList
-	failed := from.List(ctx, &pods, client.InNamespace(v.namespace), client.MatchingLabels{clusterLabel: strconv.FormatInt(int64(n.id), 10)}, fromMemory)
+	failed := from.List(ctx, &pods, client.InNamespace(v.namespace), client.MatchingLabels{clusterLabel: strconv.FormatInt(int64(n.id), 10)}, fromMemory{})
 	if failed != nil {
 		err = errors.Join(err, fmt.Errorf("list Pods: %w", failed))
 	}
@@ -85,7 +85,12 @@ func (d *Driver) lookBehind(ctx context.Context, from client.Reader, n names, wa
 }
 
 // fromMemory has an API server answer by what it saw last.
-var fromMemory = &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}
+type fromMemory struct{}
+
+// ApplyToList implements client.ListOption. Each question has an object of its own: the client writes into it what else is asked for, and so whose.
+func (fromMemory) ApplyToList(o *client.ListOptions) {
+	o.Raw = &metav1.ListOptions{ResourceVersion: "0"}
+}
 
 // hosts are the addresses that customers connect to; empty while the load balancer hasn't given any.
 func (v view) hosts() cluster.Hosts {
