@@ -25,6 +25,8 @@ BENCH     ?= .
 # keep the cores busy. The whole is half an hour of processor time: more packages than cores
 # win little, and servers wait so long for their turn that tests give up.
 SIDE_BY_SIDE ?= -p $(shell nproc) -parallel $(shell expr 2 '*' $$(nproc))
+# What takes longest begins first: at the end it would have the cores to itself, and waits half the time.
+LONGEST := $(addprefix internal/,platform/kubernetes engine/mysql platform/host engine/postgresql) $(addprefix test/,e2e console crash)
 # At its end the race detector waits a second for what other threads may still report.
 export GORACE ?= atexit_sleep_ms=50
 # Flags of bench/failover: FAILOVER=-help lists them.
@@ -68,6 +70,8 @@ check: lint verify test ## All that CI runs
 # that are asked. No debugger looks at a test, so that none is linked with what one reads. Lint vets, tests too.
 test: engines-ci ## Test everything, our code with the race detector (PACKAGES=./...)
 	@packages=$$($(GO) list $(PACKAGES)); failed=0; \
+	longest=$$(printf 'steward/%s\n' $(LONGEST) | grep -xF "$$packages" || true); \
+	packages=$$(printf '%s\n' $$longest; grep -vxF "$$longest" <<<"$$packages" || true); \
 	inside=$$(grep -vE '^steward/(test/|bench)' <<<"$$packages" || true); outside=$$(grep -E '^steward/(test/|bench)' <<<"$$packages" || true); \
 	if [ -n "$$inside" ]; then GOGC=300 $(GO) test -race -vet=off -ldflags=-w -count=1 -timeout 30m $(SIDE_BY_SIDE) $$inside || failed=1; fi; \
 	if [ -n "$$outside" ]; then CGO_ENABLED=0 $(GO) test -vet=off -ldflags=-w -count=1 -timeout 30m $(SIDE_BY_SIDE) $$outside || failed=1; fi; \

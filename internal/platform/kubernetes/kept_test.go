@@ -21,6 +21,7 @@ import (
 
 // TestKeptFaults: what an operator, its plugin or the bucket does to backups and recoveries is told, and costs no data. One cluster goes through all of it.
 func TestKeptFaults(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.keep(t)
 	d := b.open(t)

@@ -130,6 +130,7 @@ func (b *bench) mariaDBObject(t *testing.T, id cluster.ID) *mariadb.MariaDB {
 
 // TestMariaDBPlatform runs every platform's suite on MariaDB, with real servers and a simulated operator.
 func TestMariaDBPlatform(t *testing.T) {
+	t.Parallel()
 	b := newMariaDBBench(t)
 	b.keep(t)
 	platformtest.Run(t, &platformtest.Bench{
@@ -164,6 +165,7 @@ func (b *bench) text(ctx context.Context, c cluster.Cluster, query string) (text
 
 // TestMariaDB: one database goes through what is MariaDB's own, or its operator's, with no more rights than steward has.
 func TestMariaDB(t *testing.T) {
+	t.Parallel()
 	b := newMariaDBBench(t)
 	b.server.Grant(t, b.namespace, "steward", kubernetes.Rights())
 	b.config = b.server.User(t, "steward")

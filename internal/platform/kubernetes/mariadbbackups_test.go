@@ -78,6 +78,7 @@ func (b *bench) mustBeAloneMariaDB(t *testing.T, want platform.Wanted) {
 
 // TestMariaDBKeptFaults: what the operator or the bucket does to backups of MariaDB, and to what begins with one, is told, and costs no data.
 func TestMariaDBKeptFaults(t *testing.T) {
+	t.Parallel()
 	b := newMariaDBBench(t)
 	b.keep(t)
 	b.server.Grant(t, b.namespace, "steward", kubernetes.Rights())
@@ -350,6 +351,7 @@ func (b *bench) dying(t *testing.T, writes int) (*kubernetes.Driver, func() bool
 // TestMariaDBKeptKilled: steward dies after each write of a backup, of a restore, of a fork, of a proof and of a removal. The next one brings it to
 // its end, and of what was begun nothing is left. All writes are tried where time is no matter, else some.
 func TestMariaDBKeptKilled(t *testing.T) {
+	t.Parallel()
 	b := newMariaDBBench(t)
 	b.keep(t)
 	d := b.open(t)

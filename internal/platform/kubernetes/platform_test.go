@@ -25,6 +25,7 @@ func eachItem(list client.ObjectList, do func(client.Object)) error {
 // TestPlatform runs every platform's suite, with a real API server and real servers, and a simulated operator. What
 // else would take too much of the processor each time is left to `make test-engines`.
 func TestPlatform(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.keep(t)
 	platformtest.Run(t, &platformtest.Bench{

@@ -36,12 +36,11 @@ type MariaDB struct {
 	t   testing.TB
 	dir string
 
-	mu        sync.Mutex
-	clusters  map[string]*mariaDBs
-	stuck     bool
-	lag       int
-	addresses int
-	faults    Faults
+	mu       sync.Mutex
+	clusters map[string]*mariaDBs
+	stuck    bool
+	lag      int
+	faults   Faults
 	// copies are the backups that are looked after, by their objects' UIDs.
 	copies map[string]*copying
 }
@@ -261,9 +260,8 @@ func (op *MariaDB) template(ctx context.Context, m *mariadb.MariaDB) (t podTempl
 func (op *MariaDB) keep(ctx context.Context, c *mariaDBs, index int, m *mariadb.MariaDB, t podTemplate) error {
 	s := c.all[index]
 	if s == nil {
-		op.addresses++
 		name := m.Name + "-" + strconv.Itoa(index)
-		s = &mariaDB{dir: filepath.Join(op.dir, name), ip: addressOf(100 + op.addresses), name: name, password: t.password}
+		s = &mariaDB{dir: filepath.Join(op.dir, name), ip: nextAddress(), name: name, password: t.password}
 		if err := os.MkdirAll(s.dir, 0o711); err != nil {
 			return err
 		}

@@ -410,8 +410,7 @@ func (op *Operator) add(ctx context.Context, all *instances, c *cnpg.Cluster) (*
 	}
 	serial := all.last + 1
 	name := fmt.Sprintf("%s-%d", c.Name, serial)
-	op.addresses++
-	s, err := newServer(op.dir, name, addressOf(op.addresses), build)
+	s, err := newServer(op.dir, name, nextAddress(), build)
 	if err != nil {
 		return nil, err
 	}

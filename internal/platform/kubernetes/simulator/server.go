@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -181,10 +182,13 @@ func newServer(dir, name, ip string, build engine.Installation) (*server, error)
 	return s, os.Chown(s.dir, user(), user())
 }
 
-// address is the nth loopback address of this process's own.
-func addressOf(n int) string {
+// servers counts those of this process, whoever looks after them.
+var servers atomic.Int64
+
+// nextAddress is a loopback address of this process's own, and of no server that was made lately.
+func nextAddress() string {
 	pid := os.Getpid()
-	return "127." + strconv.Itoa(64+pid%128) + "." + strconv.Itoa(pid/128%256) + "." + strconv.Itoa(1+n%254)
+	return "127." + strconv.Itoa(64+pid%128) + "." + strconv.Itoa(pid/128%256) + "." + strconv.FormatInt(1+servers.Add(1)%254, 10)
 }
 
 // followAgain makes a primary that was stopped cleanly a replica when it is started next.
