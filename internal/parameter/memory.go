@@ -51,6 +51,9 @@ func MySQLConnections(memoryMB int64) int64 { return max(50, min(memoryMB/10, 40
 // TempTableMB bounds a temporary table in memory of a server of MySQL's family.
 func TempTableMB(memoryMB int64) int64 { return max(8, min(memoryMB/64, 128)) }
 
+// LogBufferMB is what changes wait in to be written to the redo log, unless the customer chose otherwise.
+const LogBufferMB = 16
+
 // BufferPoolStepMB divides every buffer pool: MySQL rounds up to chunks, and a rounded
 // value would never equal the wanted one.
 const BufferPoolStepMB = 128
@@ -146,7 +149,7 @@ func (c Config) mysqlNeed(s Server) (usedMB int, parts []part) {
 	memory := int64(s.MemoryMB)
 	sessions := int(max(1, MySQLConnections(memory)/10))
 	pool, temp := int(BufferPoolMB(memory)), int(TempTableMB(memory))
-	logs := c.megabytes("mysql.innodb_log_buffer_size", 16)
+	logs := c.megabytes("mysql.innodb_log_buffer_size", LogBufferMB)
 	sort := c.megabytes("mysql.sort_buffer_size", 2)
 	tables, heap := c.megabytes("mysql.tmp_table_size", temp), c.megabytes("mysql.max_heap_table_size", temp)
 	table := max(tables, heap)

@@ -311,6 +311,7 @@ func damageIsFound(t *testing.T, b *Bench) {
 func (s *Server) flip(t *testing.T, text string) {
 	t.Helper()
 	flipped := 0
+	var search search
 	must(t, filepath.WalkDir(s.Node.Data, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -320,6 +321,9 @@ func (s *Server) flip(t *testing.T, text string) {
 		}
 		if d.IsDir() || strings.HasPrefix(d.Name(), "ib_logfile") || strings.HasPrefix(d.Name(), "undo") {
 			return nil
+		}
+		if held, err := search.file(path, text); err != nil || len(held) == 0 {
+			return err
 		}
 		content, err := os.ReadFile(path)
 		at := bytes.Index(content, []byte(text))
@@ -357,32 +361,38 @@ func (s *Server) startAndCheck(t *testing.T) error {
 func brokenStreams(t *testing.T, b *Bench) {
 	s := b.Started(t)
 	s.ballast(t, 1)
-	content, err := os.ReadFile(s.backup(t))
-	must(t, err, "read backup")
+	f, err := os.Open(s.backup(t))
+	must(t, err, "open backup")
+	defer f.Close()
+	info, err := f.Stat()
+	must(t, err, "look at backup")
 	restored := s.forRestore(t)
-	size := len(content)
-	lengths, places := []int{0, 1, 512, size / 2, size - 21, size - 20, size - 1}, []int{100, size / 2, size - 15}
+	size := info.Size()
+	part := func(from, to int64) io.Reader { return io.NewSectionReader(f, from, to-from) }
+	lengths, places := []int64{0, 1, 512, size / 2, size - 21, size - 20, size - 1}, []int64{100, size / 2, size - 15}
 	if Thorough() {
 		lengths, places = append(lengths, size/3, size-1<<20, size-1024), append(places, size/3, size-5000)
 	}
 	for _, length := range lengths {
-		if err := restored.unpack(t, bytes.NewReader(content[:length])); err == nil {
+		if err := restored.unpack(t, part(0, length)); err == nil {
 			t.Errorf("%d of %d bytes unpack as a whole", length, size)
 		}
 	}
 	for _, at := range places {
-		changed := bytes.Clone(content)
-		changed[at] ^= 1
-		if err := restored.unpack(t, bytes.NewReader(changed)); err == nil {
+		changed := make([]byte, 1)
+		_, err := f.ReadAt(changed, at)
+		must(t, err, "read backup")
+		changed[0] ^= 1
+		if err := restored.unpack(t, io.MultiReader(part(0, at), bytes.NewReader(changed), part(at+1, size))); err == nil {
 			t.Errorf("a stream changed at byte %d of %d unpacks", at, size)
 		}
 	}
 	broken := errors.New("the line is dead")
-	dead := io.MultiReader(bytes.NewReader(content[:size/2]), readerFunc(func([]byte) (int, error) { return 0, broken }))
+	dead := io.MultiReader(part(0, size/2), readerFunc(func([]byte) (int, error) { return 0, broken }))
 	if err := restored.unpack(t, dead); !errors.Is(err, broken) {
 		t.Errorf("unpack of a stream that can't be read on: %v", err)
 	}
-	must(t, restored.unpack(t, bytes.NewReader(content)), "unpack the whole")
+	must(t, restored.unpack(t, part(0, size)), "unpack the whole")
 }
 
 type readerFunc func([]byte) (int, error)

@@ -1,12 +1,9 @@
 package enginetest
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/hex"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -52,7 +49,7 @@ func encryption(t *testing.T, b *Bench) {
 	}
 }
 
-// filesWithMarker writes rows that hold a marker and names the files below the
+// filesWithMarker writes rows that hold a marker and says which files below the
 // node's folders, keys aside, that hold it in the clear after a clean stop.
 func (s *Server) filesWithMarker(t *testing.T) []string {
 	t.Helper()
@@ -63,16 +60,5 @@ func (s *Server) filesWithMarker(t *testing.T) []string {
 		"INSERT INTO marked VALUES (1, '"+marker+"')", "INSERT INTO marked VALUES (2, '"+strings.Repeat(marker, 5)+"')",
 		"UPDATE marked SET secret = '"+marker+marker+"' WHERE v = 1", "CREATE INDEX marked_secret ON marked (secret)")
 	s.Restart(t)
-	var found []string
-	must(t, filepath.WalkDir(s.base, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		if bytes.Contains(content, []byte(marker)) {
-			found = append(found, strings.TrimPrefix(path, s.base))
-		}
-		return err
-	}), "search files")
-	return found
+	return FilesWith(t, s.base, marker)
 }

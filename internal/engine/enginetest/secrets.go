@@ -2,11 +2,9 @@ package enginetest
 
 import (
 	"bytes"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 )
 
@@ -32,14 +30,9 @@ func noClearPasswords(t *testing.T, s *Server) {
 		}
 	}
 	s.Stop(t) // so that all is on disk
-	must(t, filepath.WalkDir(s.base, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		wantNone(t, strings.TrimPrefix(path, s.base), content, passwords)
-		return err
-	}), "search files")
+	for _, f := range FilesWith(t, s.base, passwords...) {
+		t.Error(f)
+	}
 	s.Start(t)
 }
 

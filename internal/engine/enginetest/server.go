@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"steward/internal/await"
+	"steward/internal/cluster"
 	"steward/internal/engine"
 )
 
@@ -202,7 +203,7 @@ func (s *Server) cleanUp(t *testing.T) {
 	if s.Running() {
 		s.Kill(t)
 	}
-	if s.cmd != nil {
+	if s.cmd != nil && s.Node.Installation.Family() == cluster.PostgreSQL {
 		removeSharedMemory(t, s.cmd.Process.Pid)
 	}
 	if t.Failed() {

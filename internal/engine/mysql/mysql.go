@@ -89,6 +89,8 @@ func (mySQL) settings(n engine.Node, size tuning) []setting {
 		// Logins without TLS want a key to send the password under.
 		{"caching_sha2_password_auto_generate_rsa_keys", !n.SSLConnection, fixed},
 		{"innodb_redo_log_capacity", size.redoMB * mb, live},
+		// The server's own 64 MB, touched as a whole at each start, are more than small plans were reckoned with.
+		{"innodb_log_buffer_size", parameter.LogBufferMB * mb, live},
 		{"innodb_buffer_pool_chunk_size", poolChunk, fixed},
 		{"temptable_max_ram", 2 * size.tempTableMB * mb, live},
 		{"temptable_max_mmap", 0, live},

@@ -1,7 +1,6 @@
 package mysql_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -9,8 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -111,24 +108,7 @@ func freshNode(t *testing.T, b *enginetest.Bench) {
 // filesWith names the node's files that hold one of the texts.
 func filesWith(t *testing.T, s *enginetest.Server, texts ...string) []string {
 	t.Helper()
-	var found []string
-	base := filepath.Dir(s.Node.Data)
-	err := filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		for _, text := range texts {
-			if bytes.Contains(content, []byte(text)) {
-				found = append(found, strconv.Quote(text)+" is in "+strings.TrimPrefix(path, base))
-			}
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
+	return enginetest.FilesWith(t, filepath.Dir(s.Node.Data), texts...)
 }
 
 // fullHouse uses up every connection a customer can get.

@@ -49,7 +49,8 @@ func newAutoSuspendedOf(t *testing.T, found []engine.Installation, change func(w
 	s := newSiteWith(t, found, true)
 	b := &autoSuspended{t: t, s: s, ahead: &atomic.Int64{}}
 	s.o.Now = func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
-	s.o.LookAtSessions = 20 * time.Millisecond
+	// The kernel goes through its whole table at each look.
+	s.o.LookAtSessions = 100 * time.Millisecond
 	b.d = s.started(t)
 	b.want = s.wanted(t, 1)
 	inst := s.o.Installations[0]

@@ -52,10 +52,8 @@ type Options struct {
 
 // Pool makes templates, and keeps clones of those in use ready: taking one is a rename.
 type Pool struct {
-	o Options
-	// maker is a digest of this program, computed when first needed.
-	maker func() (string, error)
-	wake  chan struct{}
+	o    Options
+	wake chan struct{}
 
 	mu  sync.Mutex
 	all map[string]*template
@@ -79,7 +77,7 @@ type template struct {
 
 // New makes nothing yet.
 func New(o Options) *Pool {
-	return &Pool{o: o, maker: sync.OnceValues(maker), wake: make(chan struct{}, 1), all: map[string]*template{}, inUse: map[string]bool{}}
+	return &Pool{o: o, wake: make(chan struct{}, 1), all: map[string]*template{}, inUse: map[string]bool{}}
 }
 
 // Ready returns how many clones of an installation wait.
@@ -167,7 +165,7 @@ func (p *Pool) ensure(ctx context.Context, tm *template) error {
 	if tm.made {
 		return nil
 	}
-	maker, err := p.maker()
+	maker, err := maker()
 	if err != nil {
 		return err
 	}
@@ -411,8 +409,8 @@ func (p *Pool) clearUnfinished() {
 }
 
 // maker names the running program by its content, so that another steward
-// makes its templates anew.
-func maker() (string, error) {
+// makes its templates anew. It is computed when first needed.
+var maker = sync.OnceValues(func() (string, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find the running program: %w", err)
@@ -427,7 +425,7 @@ func maker() (string, error) {
 		return "", fmt.Errorf("read the running program: %w", err)
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
-}
+})
 
 func exists(path string) bool {
 	_, err := os.Lstat(path)
