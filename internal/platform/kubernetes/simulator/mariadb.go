@@ -309,6 +309,7 @@ func (op *MariaDB) keep(ctx context.Context, c *mariaDBs, index int, m *mariadb.
 	_, err := s.sql(ctx, "SELECT 1")
 	if answers := err == nil; answers != s.ready {
 		op.say(ctx, s, answers)
+		_ = os.Remove(s.birth()) // else it would have the first password again at its next start
 	}
 	if s.ready && s.pod.Labels[mariadb.RoleLabel] == "" {
 		role := mariadb.ReplicaRole
@@ -445,12 +446,13 @@ func (s *mariaDB) data() string { return filepath.Join(s.dir, "data") }
 // scripts make the system tables, as the image's program does.
 var scripts = []string{"mysql_system_tables.sql", "mysql_performance_tables.sql", "mysql_system_tables_data.sql", "fill_help_tables.sql", "maria_add_gis_sp_bootstrap.sql", "mysql_sys_schema.sql"}
 
-// initialise makes the data folder as the image's entry point does, unless there is one: once for a build on a machine, but for the password.
+// initialise makes the data folder as the image's entry point does, unless there is one: once for a build on a machine, but for the password, which the server is
+// told when it starts on it first.
 func (s *mariaDB) initialise(ctx context.Context, password string) error {
 	if s.made {
 		return nil
 	}
-	err := testdir.Prepared(ctx, s.data(), "mariadb-image-"+s.build.ID(), "1", func(dir string) error {
+	err := testdir.Prepared(ctx, s.data(), "mariadb-image-"+s.build.ID(), "2", func(dir string) error {
 		made, err := testdir.Make("steward-mariadb-init-")
 		if err != nil {
 			return err
@@ -475,21 +477,27 @@ func (s *mariaDB) initialise(ctx context.Context, password string) error {
 	if err != nil {
 		return err
 	}
-	accounts := fmt.Sprintf("FLUSH PRIVILEGES;\nDELETE FROM mysql.global_priv WHERE User = '' OR User = 'root' AND Host <> 'localhost';\nFLUSH PRIVILEGES;\nCREATE USER root@'%%' IDENTIFIED BY '%[1]s';\n"+
+	accounts := fmt.Sprintf("DELETE FROM mysql.global_priv WHERE User = '' OR User = 'root' AND Host <> 'localhost';\nFLUSH PRIVILEGES;\nCREATE OR REPLACE USER root@'%%' IDENTIFIED BY '%[1]s';\n"+
 		"GRANT ALL ON *.* TO root@'%%' WITH GRANT OPTION;\nALTER USER root@localhost IDENTIFIED BY '%[1]s';\n", password)
-	if err := s.bootstrap(ctx, s.data(), []byte(accounts)); err != nil {
+	if err := os.WriteFile(s.birth(), []byte(accounts), 0o600); err != nil {
+		return err
+	}
+	if err := os.Chown(s.birth(), user(), user()); err != nil {
 		return err
 	}
 	s.made = true
 	return nil
 }
 
+// birth is what a server is told at its first start, before it lets anybody in. It is gone once that has answered.
+func (s *mariaDB) birth() string { return filepath.Join(s.dir, "birth.sql") }
+
 // bootstrap runs SQL in a data folder that no server uses.
 func (s *mariaDB) bootstrap(ctx context.Context, dir string, input []byte) error {
-	cmd := command(ctx, s.build.Program("mariadbd", append(s.basics(), "--bootstrap", "--datadir="+dir, "--tmpdir="+s.dir, "--log-warnings=0")...)...)
+	cmd := command(ctx, s.build.Program("mariadbd", append(s.basics(), "--bootstrap", "--datadir="+dir, "--tmpdir="+s.dir, "--log-warnings=0", "--innodb-log-file-size=8M")...)...)
 	cmd.Stdin = bytes.NewReader(input)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("make a data folder: %w: %s", err, out[max(0, len(out)-1000):])
+		return fmt.Errorf("make a data folder: %w: %s", err, last(string(out)))
 	}
 	return nil
 }
@@ -503,7 +511,7 @@ func (s *mariaDB) basics() []string {
 	if s.build.PluginDir != "" {
 		args = append(args, "--plugin-dir="+s.build.PluginDir)
 	}
-	return append(args, "--innodb-use-native-aio=OFF", "--innodb-flush-method=fsync")
+	return append(args, "--innodb-use-native-aio=OFF", "--innodb-flush-method=fsync", "--innodb-data-file-path=ibdata1:5M:autoextend")
 }
 
 // mounted is the folder that is mounted where an object says.
@@ -547,6 +555,9 @@ func (s *mariaDB) start() error {
 	argv := s.build.Program("mariadbd", append([]string{"--defaults-file=" + filepath.Join(s.dir, "all.cnf")}, append(s.basics()[1:],
 		"--datadir="+s.data(), "--tmpdir="+s.dir, "--socket="+filepath.Join(s.dir, "sock"), "--pid-file="+filepath.Join(s.dir, "pid"),
 		"--bind-address="+s.ip, "--port=3306")...)...)
+	if _, err := os.Stat(s.birth()); err == nil {
+		argv = append(argv, "--init-file="+s.birth())
+	}
 	return s.launch(filepath.Join(s.dir, "log"), argv...)
 }
 

@@ -51,7 +51,7 @@ func command(ctx context.Context, argv ...string) *exec.Cmd {
 
 // initialise makes the data folder as the operator's job does, once for a build on a machine.
 func (s *server) initialise(ctx context.Context) error {
-	return testdir.Prepared(ctx, s.data(), "cnpg-"+s.build.ID(), "2", func(dir string) error {
+	return testdir.Prepared(ctx, s.data(), "cnpg-"+s.build.ID(), "3", func(dir string) error {
 		// The folder's parents are closed to the user.
 		made, err := testdir.Make("steward-initdb-")
 		if err != nil {
@@ -62,7 +62,7 @@ func (s *server) initialise(ctx context.Context) error {
 			return err
 		}
 		cmd := command(ctx, s.build.Program("initdb", "-D", filepath.Join(made, "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N", "-k",
-			"--lc-collate=C", "--lc-ctype=C.UTF-8", "--wal-segsize=4")...)
+			"--lc-collate=C", "--lc-ctype=C.UTF-8", "--wal-segsize=1")...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("initdb: %w: %s", err, out)
 		}
