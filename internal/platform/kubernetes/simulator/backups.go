@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -163,10 +162,13 @@ func (op *Operator) backups(ctx context.Context) {
 		if b.Status.Phase == cnpg.PhaseCompleted || b.Status.Phase == cnpg.PhaseFailed {
 			continue
 		}
+		before := b.Status
 		if err := op.back(ctx, b); err != nil {
 			b.Status.Phase, b.Status.Error = cnpg.PhaseFailed, err.Error()
 		}
-		_ = op.o.Client.Status().Update(ctx, b) // the next pass does
+		if b.Status != before {
+			_ = op.o.Client.Status().Update(ctx, b) // the next pass does
+		}
 	}
 }
 
@@ -288,11 +290,7 @@ const dataFile = "data.tar.gz"
 
 // dump copies the data of a server that runs, without its WAL.
 func (s *server) dump(ctx context.Context, to string) (begin, end string, err error) {
-	config, err := pgconn.ParseConfig("host=" + s.dir + " user=postgres sslmode=disable dbname=postgres")
-	if err != nil {
-		return "", "", err
-	}
-	conn, err := pgconn.ConnectConfig(ctx, config)
+	conn, err := s.session(ctx, "postgres")
 	if err != nil {
 		return "", "", err
 	}
@@ -529,7 +527,7 @@ func (s *server) awaitPromoted(ctx context.Context) error {
 		case !s.running():
 			said, _ := os.ReadFile(filepath.Join(s.dir, serverLog)) // it only helps
 			return fmt.Errorf("the recovery fails: %s", said[max(0, len(said)-1000):])
-		case wait.Sleep(ctx, 10*time.Millisecond) != nil:
+		case wait.Sleep(ctx, 50*time.Millisecond) != nil: // each question takes the server a process
 			return fmt.Errorf("the recovery hasn't ended in time: %w", errors.Join(err, ctx.Err()))
 		}
 	}

@@ -59,7 +59,11 @@ type mariaDB struct {
 	build         engine.Installation
 	pod           *corev1.Pod
 	ready, made   bool
+	claimed       bool
 	password      string
+	// looks counts passes since it was started, and guarded is what it was told last of taking writes.
+	looks   int
+	guarded string
 	// template is what its Pod was made of.
 	template string
 	// init is the Pod of the job that is to bring a backup, once that has failed.
@@ -69,6 +73,7 @@ type mariaDB struct {
 // StartMariaDB starts the operator, which ends with the test, and so do its servers.
 func StartMariaDB(t testing.TB, o Options) *MariaDB {
 	t.Helper()
+	o.Client = newAttentive(t, o.Client, o.Namespace, &mariadb.List{}, &mariadb.PhysicalBackupList{}, &corev1.SecretList{})
 	op := &MariaDB{o: o, t: t, dir: testdir.New(t, "steward-mariadb-"), clusters: map[string]*mariaDBs{}, lag: 2, copies: map[string]*copying{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -142,12 +147,12 @@ func (op *MariaDB) look(ctx context.Context) {
 	for i := range all.Items {
 		m := &all.Items[i]
 		there[m.Name] = true
-		before := m.DeepCopyObject().(*mariadb.MariaDB)
+		before := m.Status
 		if err := op.reconcile(ctx, m); err != nil && ctx.Err() == nil {
 			op.t.Logf("%s: %v", m.Name, err)
 			m.Status.Conditions = []metav1.Condition{condition(false, "Failed", "Error reconciling: "+err.Error(), before)}
 		}
-		if fmt.Sprint(before.Status) != fmt.Sprint(m.Status) {
+		if fmt.Sprint(before) != fmt.Sprint(m.Status) {
 			_ = op.o.Client.Status().Update(ctx, m) // the next pass does
 		}
 	}
@@ -164,12 +169,12 @@ func (op *MariaDB) look(ctx context.Context) {
 }
 
 // condition is the one that people look at.
-func condition(ready bool, reason, message string, before *mariadb.MariaDB) metav1.Condition {
+func condition(ready bool, reason, message string, before mariadb.Status) metav1.Condition {
 	c := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.Now()}
 	if ready {
 		c.Status = metav1.ConditionTrue
 	}
-	for _, old := range before.Status.Conditions {
+	for _, old := range before.Conditions {
 		if old.Type == c.Type && old.Status == c.Status {
 			c.LastTransitionTime = old.LastTransitionTime
 		}
@@ -207,7 +212,7 @@ func (op *MariaDB) reconcile(ctx context.Context, m *mariadb.MariaDB) error {
 		}
 	}
 	m.Status.Replicas = ready
-	before := m.DeepCopyObject().(*mariadb.MariaDB)
+	before := m.Status
 	if ready == m.Spec.Replicas || m.Spec.UpdateStrategy != nil && m.Spec.UpdateStrategy.Type == mariadb.RollingUpdate {
 		op.roll(ctx, c, t)
 	}
@@ -306,10 +311,12 @@ func (op *MariaDB) keep(ctx context.Context, c *mariaDBs, index int, m *mariadb.
 	if state := s.pod.Status.ContainerStatuses; len(state) == 0 || state[0].State.Running == nil {
 		op.say(ctx, s, false)
 	}
-	_, err := s.sql(ctx, "SELECT 1")
-	if answers := err == nil; answers != s.ready {
-		op.say(ctx, s, answers)
-		_ = os.Remove(s.birth()) // else it would have the first password again at its next start
+	if s.looks++; s.due() {
+		_, err := s.sql(ctx, "SELECT 1")
+		if answers := err == nil; answers != s.ready {
+			op.say(ctx, s, answers)
+			_ = os.Remove(s.birth()) // else it would have the first password again at its next start
+		}
 	}
 	if s.ready && s.pod.Labels[mariadb.RoleLabel] == "" {
 		role := mariadb.ReplicaRole
@@ -321,8 +328,11 @@ func (op *MariaDB) keep(ctx context.Context, c *mariaDBs, index int, m *mariadb.
 	return nil
 }
 
-// claim makes a server's volume, or has it grow.
+// claim makes a server's volume.
 func (op *MariaDB) claim(ctx context.Context, s *mariaDB, m *mariadb.MariaDB) error {
+	if s.claimed {
+		return nil
+	}
 	wanted := m.Spec.Storage.VolumeClaimTemplate
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "storage-" + s.name, Namespace: m.Namespace, Labels: maps.Clone(wanted.Metadata.Labels)},
@@ -332,6 +342,7 @@ func (op *MariaDB) claim(ctx context.Context, s *mariaDB, m *mariadb.MariaDB) er
 	if err := op.o.Client.Create(ctx, claim); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
+	s.claimed = true
 	return nil
 }
 
@@ -427,16 +438,19 @@ func (op *MariaDB) guard(ctx context.Context, c *mariaDBs, m *mariadb.MariaDB) e
 		wanted = "1"
 	}
 	for _, s := range c.all {
-		if s.pod == nil || !s.ready {
+		if s.pod == nil || !s.ready || s.guarded == wanted && !s.due() {
 			continue
 		}
 		is, err := s.sql(ctx, "SELECT @@GLOBAL.read_only")
-		if err != nil || is == wanted {
+		if err != nil {
 			continue // one that doesn't answer is told later
 		}
-		if _, err := s.sql(ctx, "SET GLOBAL read_only = "+wanted); err != nil {
-			return err
+		if is != wanted {
+			if _, err := s.sql(ctx, "SET GLOBAL read_only = "+wanted); err != nil {
+				return err
+			}
 		}
+		s.guarded = wanted
 	}
 	return nil
 }
@@ -551,7 +565,11 @@ func (s *mariaDB) write(t podTemplate) error {
 // mountPath is where volumes are in containers.
 const mountPath = "/etc/steward"
 
+// due reports whether a server is asked in a pass: one that is well isn't each time, since that takes it a session.
+func (s *mariaDB) due() bool { return !s.ready || s.looks%8 == 0 }
+
 func (s *mariaDB) start() error {
+	s.looks, s.guarded = 0, ""
 	argv := s.build.Program("mariadbd", append([]string{"--defaults-file=" + filepath.Join(s.dir, "all.cnf")}, append(s.basics()[1:],
 		"--datadir="+s.data(), "--tmpdir="+s.dir, "--socket="+filepath.Join(s.dir, "sock"), "--pid-file="+filepath.Join(s.dir, "pid"),
 		"--bind-address="+s.ip, "--port=3306")...)...)
