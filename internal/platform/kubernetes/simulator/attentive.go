@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"steward/internal/wait"
@@ -19,29 +19,35 @@ import (
 // since it asked last, which the API server tells it, and returns what it was answered then. Who changes what it returned has to write it.
 type attentive struct {
 	client.WithWatch
-	// kinds are those that are watched, of single objects.
-	kinds map[string]bool
 
-	mu sync.Mutex
+	mu    sync.Mutex
+	kinds map[schema.GroupKind]*attended
 	// deaf is how many kinds aren't watched at the moment: nothing is known for sure then.
 	deaf int
-	// change counts what changed, and known are answers since the last time, by what was asked for.
-	change int
-	known  map[string]any
 }
 
-// newAttentive watches the kinds of some lists until the test ends. The last of its clean-ups that uses it has to be registered later.
+// attended is a kind that is watched.
+type attended struct {
+	// changes counts them, and known are answers since the last, by what was asked for.
+	changes int
+	known   map[string]any
+}
+
+func (k *attended) forget() {
+	k.changes++
+	clear(k.known)
+}
+
+// newAttentive watches the kinds of some lists until the test ends, but for the clean-ups that are registered later.
 func newAttentive(t testing.TB, c client.WithWatch, namespace string, lists ...client.ObjectList) *attentive {
 	t.Helper()
-	a := &attentive{WithWatch: c, kinds: map[string]bool{}, deaf: len(lists), known: map[string]any{}}
+	a := &attentive{WithWatch: c, kinds: map[schema.GroupKind]*attended{}, deaf: len(lists)}
+	for _, list := range lists {
+		a.kinds[a.kindOf(list)] = &attended{known: map[string]any{}}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var watching sync.WaitGroup
 	for _, list := range lists {
-		kind, err := a.kindOf(list)
-		if err != nil {
-			t.Fatal(err)
-		}
-		a.kinds[kind] = true
 		watching.Go(func() { a.follow(ctx, list, namespace) })
 	}
 	t.Cleanup(func() {
@@ -51,36 +57,44 @@ func newAttentive(t testing.TB, c client.WithWatch, namespace string, lists ...c
 	return a
 }
 
-// kindOf is the kind of an object, or of those in a list.
-func (a *attentive) kindOf(o runtime.Object) (string, error) {
+// kindOf is the kind of an object, or of those in a list; none of one that isn't known.
+func (a *attentive) kindOf(o runtime.Object) schema.GroupKind {
 	kind, err := a.GroupVersionKindFor(o)
-	return strings.TrimSuffix(kind.String(), "List"), err
+	if err != nil {
+		return schema.GroupKind{}
+	}
+	return schema.GroupKind{Group: kind.Group, Kind: strings.TrimSuffix(kind.Kind, "List")}
 }
 
 // follow notices each change of a kind.
 func (a *attentive) follow(ctx context.Context, list client.ObjectList, namespace string) {
+	kind := a.kindOf(list)
 	for ctx.Err() == nil {
 		events, err := a.Watch(ctx, list, client.InNamespace(namespace))
 		if err != nil { // the API server comes back, or the kind does
 			_ = wait.Sleep(ctx, pass)
 			continue
 		}
-		a.noticed(-1)
+		a.noticed(kind, -1)
 		for range events.ResultChan() {
-			a.noticed(0)
+			a.noticed(kind, 0)
 		}
-		a.noticed(1)
+		a.noticed(kind, 1)
 		events.Stop()
 	}
 }
 
-// noticed forgets all, since something has changed: maybe how many kinds can't be watched.
-func (a *attentive) noticed(deaf int) {
+// noticed forgets what was known of a kind, since something of it has changed, or how many kinds aren't watched has. Secrets are forgotten each time: what an object
+// names mustn't be older than the object.
+func (a *attentive) noticed(kind schema.GroupKind, deaf int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.deaf += deaf
-	a.change++
-	clear(a.known)
+	for _, changed := range []schema.GroupKind{kind, {Kind: "Secret"}} {
+		if k := a.kinds[changed]; k != nil {
+			k.forget()
+		}
+	}
 }
 
 // Get implements client.Reader.
@@ -96,14 +110,14 @@ func (a *attentive) List(ctx context.Context, into client.ObjectList, opts ...cl
 
 // ask puts an answer into an object, that of last time where it still holds.
 func (a *attentive) ask(into runtime.Object, question string, ask func() error) error {
-	kind, err := a.kindOf(into)
-	if err != nil || !a.kinds[kind] {
-		return errors.Join(err, ask())
+	k := a.kinds[a.kindOf(into)]
+	if k == nil {
+		return ask()
 	}
 	question = fmt.Sprintf("%T %s", into, question)
 	a.mu.Lock()
-	answer, known := a.known[question]
-	before := a.change
+	answer, known := k.known[question]
+	before := k.changes
 	a.mu.Unlock()
 	if known {
 		reflect.ValueOf(into).Elem().Set(reflect.ValueOf(answer))
@@ -114,8 +128,8 @@ func (a *attentive) ask(into runtime.Object, question string, ask func() error) 
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.change == before && a.deaf == 0 {
-		a.known[question] = reflect.ValueOf(into).Elem().Interface()
+	if k.changes == before && a.deaf == 0 {
+		k.known[question] = reflect.ValueOf(into).Elem().Interface()
 	}
 	return nil
 }
@@ -147,8 +161,8 @@ func (s attentiveStatus) Update(ctx context.Context, o client.Object, opts ...cl
 
 // wrote notices what the operator itself changed, or would have.
 func (a *attentive) wrote(o runtime.Object, err error) error {
-	if kind, unknown := a.kindOf(o); unknown != nil || a.kinds[kind] {
-		a.noticed(0)
+	if kind := a.kindOf(o); a.kinds[kind] != nil {
+		a.noticed(kind, 0)
 	}
 	return err
 }
