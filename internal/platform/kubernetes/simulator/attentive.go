@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -66,11 +67,11 @@ func (a *attentive) kindOf(o runtime.Object) schema.GroupKind {
 	return schema.GroupKind{Group: kind.Group, Kind: strings.TrimSuffix(kind.Kind, "List")}
 }
 
-// follow notices each change of a kind.
+// follow notices each change of a kind, from what the API server has in its memory on: to wait until that is of now, where nothing changes, takes it seconds.
 func (a *attentive) follow(ctx context.Context, list client.ObjectList, namespace string) {
 	kind := a.kindOf(list)
 	for ctx.Err() == nil {
-		events, err := a.Watch(ctx, list, client.InNamespace(namespace))
+		events, err := a.Watch(ctx, list, &client.ListOptions{Namespace: namespace, Raw: &metav1.ListOptions{ResourceVersion: "0"}})
 		if err != nil { // the API server comes back, or the kind does
 			_ = wait.Sleep(ctx, pass)
 			continue
