@@ -29,20 +29,21 @@ func main() {
 	authorities := flag.String("authorities", "/etc/ssl/certs/ca-certificates.crt", "the certificates of authorities that servers are believed by")
 	name := flag.String("name", "steward:latest", "what the image is called")
 	out := flag.String("out", "bin/steward-image.tar", "the file")
+	level := flag.Int("level", gzip.DefaultCompression, "of gzip: 1 is fast, 9 small")
 	flag.Parse()
-	if err := run(*program, *authorities, *name, *out); err != nil {
+	if err := run(*program, *authorities, *name, *out, *level); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
 }
 
-func run(program, authorities, name, out string) error {
+func run(program, authorities, name, out string, level int) error {
 	var layers []layer
 	for _, files := range [][]file{
 		{{path: "etc/", mode: 0o755}, {path: "etc/ssl/", mode: 0o755}, {path: "etc/ssl/certs/", mode: 0o755}, {path: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, from: authorities}, {path: "tmp/", mode: 0o1777}},
 		{{path: "usr/", mode: 0o755}, {path: "usr/bin/", mode: 0o755}, {path: "usr/bin/steward", mode: 0o755, from: program}},
 	} {
-		l, err := pack(files)
+		l, err := pack(files, level)
 		if err != nil {
 			return err
 		}
@@ -81,7 +82,7 @@ func digest(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func pack(files []file) (layer, error) {
+func pack(files []file, level int) (layer, error) {
 	var plain bytes.Buffer
 	t := tar.NewWriter(&plain)
 	for _, f := range files {
@@ -102,7 +103,10 @@ func pack(files []file) (layer, error) {
 		return layer{}, err
 	}
 	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
+	z, err := gzip.NewWriterLevel(&packed, level)
+	if err != nil {
+		return layer{}, err
+	}
 	if _, err := z.Write(plain.Bytes()); err != nil {
 		return layer{}, err
 	}

@@ -40,7 +40,9 @@ const patience = 2 * time.Minute
 type Server struct {
 	dir, url string
 	ca       *pki.CA
-	stop     func()
+	// token is the administrator's.
+	token string
+	stop  func()
 
 	mu    sync.Mutex
 	users map[string]*rest.Config
@@ -95,8 +97,10 @@ func (s *Server) Namespace(t testing.TB, c client.Client) string {
 	return made.Name
 }
 
-// Admin may do anything.
-func (s *Server) Admin(t testing.TB) *rest.Config { return s.User(t, "admin", "system:masters") }
+// Admin may do anything. It logs in by a token, which the API server looks up: a certificate it verifies with each request.
+func (s *Server) Admin(testing.TB) *rest.Config {
+	return &rest.Config{Host: s.url, QPS: -1, BearerToken: s.token, TLSClientConfig: rest.TLSClientConfig{CAData: s.ca.CertPEM()}}
+}
 
 // User has the rights that roles give the name or the groups.
 func (s *Server) User(t testing.TB, name string, groups ...string) *rest.Config {
@@ -136,7 +140,7 @@ func start(t testing.TB) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir, users: map[string]*rest.Config{}}
+	s := &Server{dir: dir, token: rand.Text(), users: map[string]*rest.Config{}}
 	if s.ca, err = pki.NewCA("kubetest", time.Now()); err != nil {
 		return nil, err
 	}
@@ -198,6 +202,7 @@ func (s *Server) writeKeys() error {
 	for name, content := range map[string][]byte{
 		"ca.crt": s.ca.CertPEM(), "server.crt": cert, "server.key": key,
 		"account.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+		"tokens.csv":  []byte(s.token + `,admin,admin,"system:masters"` + "\n"),
 		"account.pub": pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
 	} {
 		if err := os.WriteFile(filepath.Join(s.dir, name), content, 0o600); err != nil {
@@ -215,7 +220,7 @@ etcd --data-dir etcd --listen-client-urls "http://127.0.0.1:$4" --advertise-clie
 etcd=$!
 { while [ ! -e stop ]; do
 "$2" --etcd-servers "http://127.0.0.1:$4" --bind-address 127.0.0.1 --secure-port "$3" --advertise-address 127.0.0.1 \
-  --cert-dir . --client-ca-file ca.crt --tls-cert-file server.crt --tls-private-key-file server.key \
+  --cert-dir . --client-ca-file ca.crt --token-auth-file tokens.csv --tls-cert-file server.crt --tls-private-key-file server.key \
   --service-account-issuer https://kubernetes.default.svc --service-account-key-file account.pub --service-account-signing-key-file account.key \
   --service-cluster-ip-range 10.96.0.0/16 --authorization-mode RBAC --allow-privileged \
   --disable-admission-plugins ServiceAccount,TaintNodesByCondition,StorageObjectInUseProtection --endpoint-reconciler-type none \
@@ -234,7 +239,7 @@ rm -rf "$1"`
 // terminal; stop makes it act and waits for it.
 func (s *Server) guard(program string, port int) (stop func(), err error) {
 	cmd := exec.CommandContext(context.Background(), "/bin/sh", "-c", guardian, "sh", s.dir, program, fmt.Sprint(port), fmt.Sprint(port+1), fmt.Sprint(port+2))
-	cmd.Env = append(os.Environ(), "GOMAXPROCS=2", "GOGC=200")
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=2", "GOGC=400")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	hold, err := cmd.StdinPipe()
 	if err != nil {

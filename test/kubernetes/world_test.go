@@ -36,7 +36,7 @@ import (
 
 // world is a namespace with an operator, and the way of a steward with a small role to it.
 type world struct {
-	c         client.Client
+	c         client.WithWatch
 	namespace string
 	op        *simulator.Operator
 	// mdb is MariaDB's operator, where there is one.
@@ -60,7 +60,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(s.Admin(t), client.Options{Scheme: scheme})
+	c, err := client.NewWithWatch(s.Admin(t), client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}

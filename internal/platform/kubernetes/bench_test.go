@@ -50,7 +50,7 @@ const (
 type bench struct {
 	server    *kubetest.Server
 	config    *rest.Config
-	c         client.Client
+	c         client.WithWatch
 	namespace string
 	op        *simulator.Operator
 	secrets   *platformtest.Secrets
@@ -68,7 +68,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	config := s.Admin(t)
-	c, err := client.New(config, client.Options{Scheme: scheme})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -62,8 +62,8 @@ func TestLogs(t *testing.T) {
 	began := time.Now().Add(-time.Hour)
 	for _, q := range []string{
 		"SELECT pg_sleep(0.2), 'hunter2'",
-		`SELECT pg_sleep(0.2), '` + strings.Repeat("hunter2", 100<<10) + `'`,
-		`DO $$ BEGIN RAISE LOG E'first\x1b[2J\x1b]0;owned\x07 \u202e%', repeat('x', 3000000); END $$`,
+		`SELECT pg_sleep(0.2), '` + strings.Repeat("hunter2", 30<<10) + `'`,
+		`DO $$ BEGIN RAISE LOG E'first\x1b[2J\x1b]0;owned\x07 \u202e%', repeat('x', 300000); END $$`,
 		`DO $$ BEGIN RAISE LOG E'second\n{"logger":"postgres","record":{"log_time":"2026-01-01 00:00:00.000 UTC","error_severity":"PANIC","message":"forged"}}'; END $$`,
 	} {
 		if err := b.execute(t, l.c, q); err != nil {

@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -163,10 +162,13 @@ func (op *Operator) backups(ctx context.Context) {
 		if b.Status.Phase == cnpg.PhaseCompleted || b.Status.Phase == cnpg.PhaseFailed {
 			continue
 		}
+		before := b.Status
 		if err := op.back(ctx, b); err != nil {
 			b.Status.Phase, b.Status.Error = cnpg.PhaseFailed, err.Error()
 		}
-		_ = op.o.Client.Status().Update(ctx, b) // the next pass does
+		if b.Status != before {
+			_ = op.o.Client.Status().Update(ctx, b) // the next pass does
+		}
 	}
 }
 
@@ -236,8 +238,8 @@ func (op *Operator) copyOut(ctx context.Context, b *cnpg.Backup, from *instance,
 		return err
 	}
 	defer os.RemoveAll(dir)
-	tar := filepath.Join(dir, "data.tar")
-	begin, end, err := from.dump(ctx, tar)
+	packed := filepath.Join(dir, dataFile)
+	begin, end, err := from.dump(ctx, packed)
 	if err != nil {
 		return err
 	}
@@ -245,7 +247,7 @@ func (op *Operator) copyOut(ctx context.Context, b *cnpg.Backup, from *instance,
 	if err != nil {
 		return err
 	}
-	if err := put(ctx, store, path.Join(folder, "data.tar"), tar); err != nil {
+	if err := put(ctx, store, path.Join(folder, dataFile), packed); err != nil {
 		return err
 	}
 	rows, err := from.sql(ctx, "postgres", enforced)
@@ -280,15 +282,15 @@ func freeID(ctx context.Context, store *barman.Store, server string) (folder, id
 var startFile = regexp.MustCompile(`START WAL LOCATION: \S+ \(file ([0-9A-F]{24})\)`)
 
 // segmentBytes is the size of a file of WAL (see initialise).
-const segmentBytes = 4 << 20
+const segmentBytes = 1 << 20
+
+// dataFile is what barman calls the data of a backup that it compresses. Programs of their own do that, as in Pods: this process has the race detector look at
+// each byte that it moves.
+const dataFile = "data.tar.gz"
 
 // dump copies the data of a server that runs, without its WAL.
 func (s *server) dump(ctx context.Context, to string) (begin, end string, err error) {
-	config, err := pgconn.ParseConfig("host=" + s.dir + " user=postgres sslmode=disable dbname=postgres")
-	if err != nil {
-		return "", "", err
-	}
-	conn, err := pgconn.ConnectConfig(ctx, config)
+	conn, err := s.session(ctx, "postgres")
 	if err != nil {
 		return "", "", err
 	}
@@ -297,7 +299,7 @@ func (s *server) dump(ctx context.Context, to string) (begin, end string, err er
 		return "", "", err
 	}
 	out, err := exec.CommandContext(ctx, "tar", "-C", s.data(), "--exclude=./pg_wal/*", "--exclude=./postmaster.*", "--exclude=./standby.signal",
-		"--exclude=./backup_label*", "--exclude=./pg_replslot/*", "-cf", to, ".").CombinedOutput()
+		"--exclude=./backup_label*", "--exclude=./pg_replslot/*", "--use-compress-program=gzip -1", "-cf", to, ".").CombinedOutput()
 	if err != nil && !strings.Contains(string(out), "file changed") && !strings.Contains(string(out), "No such file") {
 		return "", "", fmt.Errorf("copy data: %w: %s", err, out)
 	}
@@ -324,15 +326,22 @@ func segmentOf(timeline, lsn string) string {
 	return fmt.Sprintf("%s%08X%08X", timeline, number/each, number%each)
 }
 
-func appendFile(ctx context.Context, tar, name string, content []byte) error {
-	dir := filepath.Dir(tar)
-	file := filepath.Join(dir, name)
-	if err := os.WriteFile(file, content, 0o600); err != nil {
+// appendFile adds a file to a compressed archive, as one more behind it.
+func appendFile(ctx context.Context, archive, name string, content []byte) error {
+	dir := filepath.Dir(archive)
+	if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(ctx, "tar", "-C", dir, "-rf", tar, "--transform=s,^,./,", name).CombinedOutput()
+	out, err := os.OpenFile(archive, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
-		return fmt.Errorf("add %s: %w: %s", name, err, out)
+		return err
+	}
+	defer out.Close()
+	var said strings.Builder
+	cmd := exec.CommandContext(ctx, "tar", "-C", dir, "-cz", "./"+name)
+	cmd.Stdout, cmd.Stderr = out, &said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("add %s: %w: %s", name, err, said.String())
 	}
 	return nil
 }
@@ -456,8 +465,8 @@ func (op *Operator) place(ctx context.Context, i *instance, c *cnpg.Cluster) (se
 			return nil, "", errors.Join(errors.New("expected empty archive"), err)
 		}
 	}
-	tar := filepath.Join(i.dir, "data.tar")
-	if err := get(ctx, store, path.Join(from[cnpg.ServerName], "base", r.RecoveryTarget.BackupID, "data.tar"), tar); err != nil {
+	packed := filepath.Join(i.dir, dataFile)
+	if err := get(ctx, store, path.Join(from[cnpg.ServerName], "base", r.RecoveryTarget.BackupID, dataFile), packed); err != nil {
 		return nil, "", err
 	}
 	wal := filepath.Join(i.dir, "archived")
@@ -469,7 +478,7 @@ func (op *Operator) place(ctx context.Context, i *instance, c *cnpg.Cluster) (se
 	if err := fetchWAL(ctx, store, from[cnpg.ServerName], wal); err != nil {
 		return nil, "", err
 	}
-	if out, err := exec.CommandContext(ctx, "tar", "-C", i.data(), "-xf", tar).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "tar", "-C", i.data(), "--ignore-zeros", "-xzf", packed).CombinedOutput(); err != nil {
 		return nil, "", fmt.Errorf("unpack: %w: %s", err, out)
 	}
 	if err := os.WriteFile(filepath.Join(i.data(), "recovery.signal"), nil, 0o600); err != nil {
@@ -488,7 +497,7 @@ func (op *Operator) place(ctx context.Context, i *instance, c *cnpg.Cluster) (se
 		settings["recovery_target_time"] = t.TargetTime
 	}
 	told, err := store.Bucket.ReadAll(ctx, store.Prefix+path.Join(from[cnpg.ServerName], "base", r.RecoveryTarget.BackupID, "backup.info"))
-	return settings, string(told), errors.Join(err, os.Remove(tar))
+	return settings, string(told), errors.Join(err, os.Remove(packed))
 }
 
 func fetchWAL(ctx context.Context, store *barman.Store, server, to string) error {
@@ -518,7 +527,7 @@ func (s *server) awaitPromoted(ctx context.Context) error {
 		case !s.running():
 			said, _ := os.ReadFile(filepath.Join(s.dir, serverLog)) // it only helps
 			return fmt.Errorf("the recovery fails: %s", said[max(0, len(said)-1000):])
-		case wait.Sleep(ctx, 10*time.Millisecond) != nil:
+		case wait.Sleep(ctx, 50*time.Millisecond) != nil: // each question takes the server a process
 			return fmt.Errorf("the recovery hasn't ended in time: %w", errors.Join(err, ctx.Err()))
 		}
 	}

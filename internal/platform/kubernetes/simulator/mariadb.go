@@ -59,7 +59,11 @@ type mariaDB struct {
 	build         engine.Installation
 	pod           *corev1.Pod
 	ready, made   bool
+	claimed       bool
 	password      string
+	// looks counts passes since it was started, and guarded is what it was told last of taking writes.
+	looks   int
+	guarded string
 	// template is what its Pod was made of.
 	template string
 	// init is the Pod of the job that is to bring a backup, once that has failed.
@@ -69,6 +73,7 @@ type mariaDB struct {
 // StartMariaDB starts the operator, which ends with the test, and so do its servers.
 func StartMariaDB(t testing.TB, o Options) *MariaDB {
 	t.Helper()
+	o.Client = newAttentive(t, o.Client, o.Namespace, &mariadb.List{}, &mariadb.PhysicalBackupList{}, &corev1.SecretList{})
 	op := &MariaDB{o: o, t: t, dir: testdir.New(t, "steward-mariadb-"), clusters: map[string]*mariaDBs{}, lag: 2, copies: map[string]*copying{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -142,12 +147,12 @@ func (op *MariaDB) look(ctx context.Context) {
 	for i := range all.Items {
 		m := &all.Items[i]
 		there[m.Name] = true
-		before := m.DeepCopyObject().(*mariadb.MariaDB)
+		before := m.Status
 		if err := op.reconcile(ctx, m); err != nil && ctx.Err() == nil {
 			op.t.Logf("%s: %v", m.Name, err)
 			m.Status.Conditions = []metav1.Condition{condition(false, "Failed", "Error reconciling: "+err.Error(), before)}
 		}
-		if fmt.Sprint(before.Status) != fmt.Sprint(m.Status) {
+		if fmt.Sprint(before) != fmt.Sprint(m.Status) {
 			_ = op.o.Client.Status().Update(ctx, m) // the next pass does
 		}
 	}
@@ -164,12 +169,12 @@ func (op *MariaDB) look(ctx context.Context) {
 }
 
 // condition is the one that people look at.
-func condition(ready bool, reason, message string, before *mariadb.MariaDB) metav1.Condition {
+func condition(ready bool, reason, message string, before mariadb.Status) metav1.Condition {
 	c := metav1.Condition{Type: "Ready", Status: metav1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.Now()}
 	if ready {
 		c.Status = metav1.ConditionTrue
 	}
-	for _, old := range before.Status.Conditions {
+	for _, old := range before.Conditions {
 		if old.Type == c.Type && old.Status == c.Status {
 			c.LastTransitionTime = old.LastTransitionTime
 		}
@@ -207,7 +212,7 @@ func (op *MariaDB) reconcile(ctx context.Context, m *mariadb.MariaDB) error {
 		}
 	}
 	m.Status.Replicas = ready
-	before := m.DeepCopyObject().(*mariadb.MariaDB)
+	before := m.Status
 	if ready == m.Spec.Replicas || m.Spec.UpdateStrategy != nil && m.Spec.UpdateStrategy.Type == mariadb.RollingUpdate {
 		op.roll(ctx, c, t)
 	}
@@ -306,9 +311,12 @@ func (op *MariaDB) keep(ctx context.Context, c *mariaDBs, index int, m *mariadb.
 	if state := s.pod.Status.ContainerStatuses; len(state) == 0 || state[0].State.Running == nil {
 		op.say(ctx, s, false)
 	}
-	_, err := s.sql(ctx, "SELECT 1")
-	if answers := err == nil; answers != s.ready {
-		op.say(ctx, s, answers)
+	if s.looks++; s.due() {
+		_, err := s.sql(ctx, "SELECT 1")
+		if answers := err == nil; answers != s.ready {
+			op.say(ctx, s, answers)
+			_ = os.Remove(s.birth()) // else it would have the first password again at its next start
+		}
 	}
 	if s.ready && s.pod.Labels[mariadb.RoleLabel] == "" {
 		role := mariadb.ReplicaRole
@@ -320,8 +328,11 @@ func (op *MariaDB) keep(ctx context.Context, c *mariaDBs, index int, m *mariadb.
 	return nil
 }
 
-// claim makes a server's volume, or has it grow.
+// claim makes a server's volume.
 func (op *MariaDB) claim(ctx context.Context, s *mariaDB, m *mariadb.MariaDB) error {
+	if s.claimed {
+		return nil
+	}
 	wanted := m.Spec.Storage.VolumeClaimTemplate
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "storage-" + s.name, Namespace: m.Namespace, Labels: maps.Clone(wanted.Metadata.Labels)},
@@ -331,6 +342,7 @@ func (op *MariaDB) claim(ctx context.Context, s *mariaDB, m *mariadb.MariaDB) er
 	if err := op.o.Client.Create(ctx, claim); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
+	s.claimed = true
 	return nil
 }
 
@@ -426,16 +438,19 @@ func (op *MariaDB) guard(ctx context.Context, c *mariaDBs, m *mariadb.MariaDB) e
 		wanted = "1"
 	}
 	for _, s := range c.all {
-		if s.pod == nil || !s.ready {
+		if s.pod == nil || !s.ready || s.guarded == wanted && !s.due() {
 			continue
 		}
 		is, err := s.sql(ctx, "SELECT @@GLOBAL.read_only")
-		if err != nil || is == wanted {
+		if err != nil {
 			continue // one that doesn't answer is told later
 		}
-		if _, err := s.sql(ctx, "SET GLOBAL read_only = "+wanted); err != nil {
-			return err
+		if is != wanted {
+			if _, err := s.sql(ctx, "SET GLOBAL read_only = "+wanted); err != nil {
+				return err
+			}
 		}
+		s.guarded = wanted
 	}
 	return nil
 }
@@ -445,12 +460,13 @@ func (s *mariaDB) data() string { return filepath.Join(s.dir, "data") }
 // scripts make the system tables, as the image's program does.
 var scripts = []string{"mysql_system_tables.sql", "mysql_performance_tables.sql", "mysql_system_tables_data.sql", "fill_help_tables.sql", "maria_add_gis_sp_bootstrap.sql", "mysql_sys_schema.sql"}
 
-// initialise makes the data folder as the image's entry point does, unless there is one: once for a build on a machine, but for the password.
+// initialise makes the data folder as the image's entry point does, unless there is one: once for a build on a machine, but for the password, which the server is
+// told when it starts on it first.
 func (s *mariaDB) initialise(ctx context.Context, password string) error {
 	if s.made {
 		return nil
 	}
-	err := testdir.Prepared(ctx, s.data(), "mariadb-image-"+s.build.ID(), "1", func(dir string) error {
+	err := testdir.Prepared(ctx, s.data(), "mariadb-image-"+s.build.ID(), "2", func(dir string) error {
 		made, err := testdir.Make("steward-mariadb-init-")
 		if err != nil {
 			return err
@@ -475,21 +491,27 @@ func (s *mariaDB) initialise(ctx context.Context, password string) error {
 	if err != nil {
 		return err
 	}
-	accounts := fmt.Sprintf("FLUSH PRIVILEGES;\nDELETE FROM mysql.global_priv WHERE User = '' OR User = 'root' AND Host <> 'localhost';\nFLUSH PRIVILEGES;\nCREATE USER root@'%%' IDENTIFIED BY '%[1]s';\n"+
+	accounts := fmt.Sprintf("DELETE FROM mysql.global_priv WHERE User = '' OR User = 'root' AND Host <> 'localhost';\nFLUSH PRIVILEGES;\nCREATE OR REPLACE USER root@'%%' IDENTIFIED BY '%[1]s';\n"+
 		"GRANT ALL ON *.* TO root@'%%' WITH GRANT OPTION;\nALTER USER root@localhost IDENTIFIED BY '%[1]s';\n", password)
-	if err := s.bootstrap(ctx, s.data(), []byte(accounts)); err != nil {
+	if err := os.WriteFile(s.birth(), []byte(accounts), 0o600); err != nil {
+		return err
+	}
+	if err := os.Chown(s.birth(), user(), user()); err != nil {
 		return err
 	}
 	s.made = true
 	return nil
 }
 
+// birth is what a server is told at its first start, before it lets anybody in. It is gone once that has answered.
+func (s *mariaDB) birth() string { return filepath.Join(s.dir, "birth.sql") }
+
 // bootstrap runs SQL in a data folder that no server uses.
 func (s *mariaDB) bootstrap(ctx context.Context, dir string, input []byte) error {
-	cmd := command(ctx, s.build.Program("mariadbd", append(s.basics(), "--bootstrap", "--datadir="+dir, "--tmpdir="+s.dir, "--log-warnings=0")...)...)
+	cmd := command(ctx, s.build.Program("mariadbd", append(s.basics(), "--bootstrap", "--datadir="+dir, "--tmpdir="+s.dir, "--log-warnings=0", "--innodb-log-file-size=8M")...)...)
 	cmd.Stdin = bytes.NewReader(input)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("make a data folder: %w: %s", err, out[max(0, len(out)-1000):])
+		return fmt.Errorf("make a data folder: %w: %s", err, last(string(out)))
 	}
 	return nil
 }
@@ -503,7 +525,7 @@ func (s *mariaDB) basics() []string {
 	if s.build.PluginDir != "" {
 		args = append(args, "--plugin-dir="+s.build.PluginDir)
 	}
-	return append(args, "--innodb-use-native-aio=OFF", "--innodb-flush-method=fsync")
+	return append(args, "--innodb-use-native-aio=OFF", "--innodb-flush-method=fsync", "--innodb-data-file-path=ibdata1:5M:autoextend")
 }
 
 // mounted is the folder that is mounted where an object says.
@@ -543,10 +565,17 @@ func (s *mariaDB) write(t podTemplate) error {
 // mountPath is where volumes are in containers.
 const mountPath = "/etc/steward"
 
+// due reports whether a server is asked in a pass: one that is well isn't each time, since that takes it a session.
+func (s *mariaDB) due() bool { return !s.ready || s.looks%8 == 0 }
+
 func (s *mariaDB) start() error {
+	s.looks, s.guarded = 0, ""
 	argv := s.build.Program("mariadbd", append([]string{"--defaults-file=" + filepath.Join(s.dir, "all.cnf")}, append(s.basics()[1:],
 		"--datadir="+s.data(), "--tmpdir="+s.dir, "--socket="+filepath.Join(s.dir, "sock"), "--pid-file="+filepath.Join(s.dir, "pid"),
 		"--bind-address="+s.ip, "--port=3306")...)...)
+	if _, err := os.Stat(s.birth()); err == nil {
+		argv = append(argv, "--init-file="+s.birth())
+	}
 	return s.launch(filepath.Join(s.dir, "log"), argv...)
 }
 

@@ -1,13 +1,13 @@
 package simulator
 
 import (
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -187,17 +187,13 @@ func (op *MariaDB) copyOut(ctx context.Context, b *mariadb.PhysicalBackup, s *ma
 		return err
 	}
 	defer out.Close()
-	packed := gzip.NewWriter(out)
-	cmd := command(ctx, s.build.Program("mariadb-backup", "--no-defaults", "--backup", "--stream=xbstream",
+	copied := command(ctx, s.build.Program("mariadb-backup", "--no-defaults", "--backup", "--stream=xbstream",
 		"--datadir="+s.data(), "--target-dir="+work, "--tmpdir="+work,
 		"--socket="+filepath.Join(s.dir, "sock"), "--user=root", "--password="+s.password)...)
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = packed, &said
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("mariadb-backup: %w: %s", err, said.String()[max(0, said.Len()-1000):])
-	}
-	if err := packed.Close(); err != nil {
-		return err
+	packed := command(ctx, "gzip", "-1")
+	packed.Stdout = out
+	if err := pipe(copied, packed); err != nil {
+		return fmt.Errorf("copy: %w", err)
 	}
 	return put(ctx, store, "physicalbackup-"+time.Now().UTC().Format("20060102150405")+".xb.gz", out.Name())
 }
@@ -278,31 +274,46 @@ func (op *MariaDB) copyIn(ctx context.Context, s *mariaDB, from *mariadb.Bootstr
 		return err
 	}
 	defer in.Close()
-	unpacked, err := gzip.NewReader(in)
-	if err != nil {
-		return err
-	}
 	if err := os.Mkdir(s.data(), 0o700); err != nil {
 		return err
 	}
 	if err := os.Chown(s.data(), user(), user()); err != nil {
 		return err
 	}
-	for _, step := range []struct {
-		in   io.Reader
-		argv []string
-	}{
-		{unpacked, s.build.Program("mbstream", "-x", "-C", s.data())},
-		{nil, s.build.Program("mariadb-backup", "--prepare", "--target-dir="+s.data())},
-	} {
-		cmd := command(ctx, step.argv...)
-		cmd.Stdin = step.in
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("restore: %w: %s", err, out[max(0, len(out)-1000):])
-		}
+	unpacked := command(ctx, "gzip", "-d")
+	unpacked.Stdin = in
+	if err := pipe(unpacked, command(ctx, s.build.Program("mbstream", "-x", "-C", s.data())...)); err != nil {
+		return fmt.Errorf("unpack: %w", err)
+	}
+	if out, err := command(ctx, s.build.Program("mariadb-backup", "--prepare", "--target-dir="+s.data())...).CombinedOutput(); err != nil {
+		return fmt.Errorf("prepare: %w: %s", err, out[max(0, len(out)-1000):])
 	}
 	return nil
 }
+
+// pipe runs two programs, the second of which reads what the first writes. What they move doesn't come through this process, where the race detector would look
+// at each byte of it.
+func pipe(from, to *exec.Cmd) error {
+	out, err := from.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	to.Stdin = out
+	var said [2]strings.Builder
+	from.Stderr, to.Stderr = &said[0], &said[1]
+	if err := from.Start(); err != nil {
+		return err
+	}
+	failed := to.Run()
+	out.Close() // else one that is still writing would wait for ever
+	if err := errors.Join(from.Wait(), failed); err != nil {
+		return fmt.Errorf("%s | %s: %w: %s%s", filepath.Base(from.Path), filepath.Base(to.Path), err, last(said[0].String()), last(said[1].String()))
+	}
+	return nil
+}
+
+// last is the end of what a program said, where the reason is.
+func last(said string) string { return said[max(0, len(said)-1000):] }
 
 func newestIn(ctx context.Context, store *barman.Store) (string, error) {
 	var names []string

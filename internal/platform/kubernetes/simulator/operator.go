@@ -30,7 +30,7 @@ const pass = 120 * time.Millisecond
 
 // Options are what an Operator is made of.
 type Options struct {
-	Client    client.Client
+	Client    client.WithWatch
 	Namespace string
 	// Images are the builds that images have.
 	Images map[string]engine.Installation
@@ -91,6 +91,7 @@ type instance struct {
 func Start(t testing.TB, o Options) *Operator {
 	t.Helper()
 	op := &Operator{o: o, t: t, dir: testdir.New(t, "steward-cnpg-"), clusters: map[string]*instances{}, lag: 2, taken: map[string]*taking{}, version: "1.30.0"}
+	op.o.Client = newAttentive(t, o.Client, o.Namespace, &cnpg.ClusterList{}, &cnpg.BackupList{}, &corev1.SecretList{}, &corev1.ServiceList{})
 	if err := op.machine(); err != nil {
 		t.Fatalf("a machine for Pods: %v", err)
 	}
@@ -235,7 +236,7 @@ func (op *Operator) reconcile(ctx context.Context, c *cnpg.Cluster) error {
 		all = &instances{all: map[int]*instance{}, timeline: 1}
 		op.clusters[c.Name] = all
 	}
-	before := c.DeepCopyObject().(*cnpg.Cluster)
+	before := fmt.Sprint(c.Status)
 	asked := false
 	defer func() {
 		c.Status.Instances, c.Status.TimelineID = len(all.all), all.timeline
@@ -246,7 +247,7 @@ func (op *Operator) reconcile(ctx context.Context, c *cnpg.Cluster) error {
 			}
 			c.Status.CurrentPrimaryTimestamp = all.changed.UTC().Format(time.RFC3339Nano)
 		}
-		if fmt.Sprint(before.Status) != fmt.Sprint(c.Status) {
+		if before != fmt.Sprint(c.Status) {
 			op.report(ctx, c)
 		}
 	}()
@@ -349,15 +350,14 @@ func (op *Operator) first(ctx context.Context, all *instances, c *cnpg.Cluster, 
 // birth runs what is asked for, in the operator's order.
 func (op *Operator) birth(ctx context.Context, i *instance, c *cnpg.Cluster) error {
 	b := c.Spec.Bootstrap.InitDB
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		_, err := i.sql(ctx, "postgres", "SELECT 1")
-		if err == nil {
-			break
-		}
+	server, err := i.session(ctx, "postgres")
+	for deadline := time.Now().Add(30 * time.Second); err != nil; server, err = i.session(ctx, "postgres") {
 		if time.Now().After(deadline) {
 			return err
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
+	defer server.Close(ctx)
 	refs := func(r *cnpg.SQLRefs) (string, error) {
 		var s corev1.Secret
 		err := op.o.Client.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: r.SecretRefs[0].Name}, &s)
@@ -389,7 +389,14 @@ func (op *Operator) birth(ctx context.Context, i *instance, c *cnpg.Cluster) err
 		{"postgres", "DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'streaming_replica') THEN CREATE ROLE streaming_replica REPLICATION LOGIN; END IF; END $$"},
 		{"postgres", fmt.Sprintf("ALTER ROLE %s PASSWORD '%s'", b.Owner, strings.ReplaceAll(password, "'", "''"))},
 	} {
-		if _, err := i.sql(ctx, step.database, step.sql); err != nil {
+		if step.database == "postgres" {
+			if _, err = run(ctx, server, step.sql); err == nil {
+				_, err = run(ctx, server, "DISCARD ALL") // as if the next step had a session of its own
+			}
+		} else {
+			_, err = i.sql(ctx, step.database, step.sql)
+		}
+		if err != nil {
 			return fmt.Errorf("in %s: %w", step.database, err)
 		}
 	}

@@ -60,23 +60,14 @@ func (op *Operator) keep(ctx context.Context, all *instances, serial int, c *cnp
 	if i.looks++; i.ready && i.looks%8 != 0 && !changed {
 		return nil // each look takes it a process
 	}
-	_, err = i.sql(ctx, "postgres", "SELECT 1")
+	rows, err := i.sql(ctx, "postgres", "SELECT count(*) FROM pg_settings WHERE pending_restart")
 	if answers := err == nil; answers != i.ready {
 		op.say(ctx, i, answers)
 	}
-	if i.ready {
-		return op.restartIfDue(ctx, i)
-	}
-	return nil
-}
-
-// restartIfDue restarts a server within its Pod when a setting waits for that.
-func (op *Operator) restartIfDue(ctx context.Context, i *instance) error {
-	rows, err := i.sql(ctx, "postgres", "SELECT count(*) FROM pg_settings WHERE pending_restart")
 	if err != nil || rows[0][0] == "0" {
 		return nil
 	}
-	i.stop(syscall.SIGINT)
+	i.stop(syscall.SIGINT) // a setting waits for a restart, which happens within the Pod
 	i.ready = false
 	return i.start()
 }

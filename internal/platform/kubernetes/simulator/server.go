@@ -51,7 +51,7 @@ func command(ctx context.Context, argv ...string) *exec.Cmd {
 
 // initialise makes the data folder as the operator's job does, once for a build on a machine.
 func (s *server) initialise(ctx context.Context) error {
-	return testdir.Prepared(ctx, s.data(), "cnpg-"+s.build.ID(), "2", func(dir string) error {
+	return testdir.Prepared(ctx, s.data(), "cnpg-"+s.build.ID(), "3", func(dir string) error {
 		// The folder's parents are closed to the user.
 		made, err := testdir.Make("steward-initdb-")
 		if err != nil {
@@ -62,7 +62,7 @@ func (s *server) initialise(ctx context.Context) error {
 			return err
 		}
 		cmd := command(ctx, s.build.Program("initdb", "-D", filepath.Join(made, "data"), "-U", "postgres", "-A", "trust", "-E", "UTF8", "-N", "-k",
-			"--lc-collate=C", "--lc-ctype=C.UTF-8", "--wal-segsize=4")...)
+			"--lc-collate=C", "--lc-ctype=C.UTF-8", "--wal-segsize=1")...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("initdb: %w: %s", err, out)
 		}
@@ -112,17 +112,27 @@ func (s *server) start() error {
 
 func (s *server) reload() { _ = syscall.Kill(s.pid, syscall.SIGHUP) } // one that has ended reads all when it starts
 
-// sql runs statements as the operator does: by the socket, as postgres.
-func (s *server) sql(ctx context.Context, database, statements string) ([][]string, error) {
+// session is one as the operator has it: by the socket, as postgres.
+func (s *server) session(ctx context.Context, database string) (*pgconn.PgConn, error) {
 	config, err := pgconn.ParseConfig("host=" + s.dir + " user=postgres sslmode=disable dbname=" + database)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := pgconn.ConnectConfig(ctx, config)
+	return pgconn.ConnectConfig(ctx, config)
+}
+
+// sql runs statements in a session of their own.
+func (s *server) sql(ctx context.Context, database, statements string) ([][]string, error) {
+	conn, err := s.session(ctx, database)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close(ctx)
+	return run(ctx, conn, statements)
+}
+
+// run runs statements, and returns what the last of them answers.
+func run(ctx context.Context, conn *pgconn.PgConn, statements string) ([][]string, error) {
 	results, err := conn.Exec(ctx, statements).ReadAll()
 	if err != nil || len(results) == 0 {
 		return nil, err
@@ -140,11 +150,7 @@ func (s *server) sql(ctx context.Context, database, statements string) ([][]stri
 
 // clone makes s a replica's server with a copy of the data of primary, which runs.
 func (s *server) clone(ctx context.Context, primary *server) error {
-	config, err := pgconn.ParseConfig("host=" + primary.dir + " user=postgres sslmode=disable dbname=postgres")
-	if err != nil {
-		return err
-	}
-	conn, err := pgconn.ConnectConfig(ctx, config)
+	conn, err := primary.session(ctx, "postgres")
 	if err != nil {
 		return err
 	}
