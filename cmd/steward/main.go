@@ -6,8 +6,10 @@ import (
 	"os"
 
 	"steward/internal/cli"
+	"steward/internal/heap"
 )
 
 func main() {
+	heap.Begin()
 	os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

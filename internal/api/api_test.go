@@ -81,7 +81,7 @@ func benchesOn(t testing.TB, s *store.Store, two bool, change ...func(*api.Optio
 	plans := &catalog.Catalog{
 		Plans: catalog.DefaultPlans(), Regions: catalog.DefaultRegions(),
 		Engines: []catalog.Engine{
-			{Engine: cluster.MySQL, Series: "10.11", TotalBytes: 1 << 28},
+			{Engine: cluster.MySQL, Series: "10.11", Disk: func() (total, used int64) { return 1 << 28, 0 }},
 			{Engine: cluster.PostgreSQL, Series: "15", EncryptionMissing: "PostgreSQL can't encrypt here", Libraries: []string{"pg_cron"}, Extensions: []catalog.Extension{
 				{Name: "dblink", Version: "1.2", Missing: "It is for superusers only"}, {Name: "pg_cron", Version: "1.4", Parameter: "pg.cron.database_name"},
 			}},

@@ -19,7 +19,8 @@ type engineView struct {
 }
 
 func showEngine(e catalog.Engine) engineView {
-	return engineView{string(e.Engine), e.ID(), e.Series, cluster.Gigabytes(e.TotalBytes), cluster.Gigabytes(e.UsedBytes)}
+	total, used := e.DiskBytes()
+	return engineView{string(e.Engine), e.ID(), e.Series, cluster.Gigabytes(total), cluster.Gigabytes(used)}
 }
 
 type enginePath struct {

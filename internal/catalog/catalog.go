@@ -80,9 +80,9 @@ type Resolver struct {
 type Engine struct {
 	Engine cluster.Engine
 	Series string
-	// TotalBytes and UsedBytes are size and use of the server's programs on this host.
-	TotalBytes int64
-	UsedBytes  int64
+	// Disk is size and use of the server's programs on this host; nil elsewhere. It is found out when it is asked for: there are
+	// thousands of files.
+	Disk func() (total, used int64)
 	// EncryptionMissing is why data can't be encrypted at rest, "" when it can.
 	EncryptionMissing string
 	// Lacks is what can't be done with its databases, where it can with those of other engines.
@@ -99,6 +99,14 @@ type Lacks struct{ Backups, Moments, Logs, Nodes bool }
 
 // ID is "engine/series".
 func (e Engine) ID() string { return string(e.Engine) + "/" + e.Series }
+
+// DiskBytes are size and use of the server's programs, 0 where it isn't this host that has them.
+func (e Engine) DiskBytes() (total, used int64) {
+	if e.Disk == nil {
+		return 0, 0
+	}
+	return e.Disk()
+}
 
 // Catalog is all of it. But for what other platforms than this host can do, it does not change while the server runs.
 type Catalog struct {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 )
 
 // dist is what `make generate` makes of web/.
@@ -23,10 +24,11 @@ var noticeText string
 
 var noticeTemplate = template.Must(template.New("notice").Parse(noticeText))
 
-// file is an asset as it is and compressed.
+// file is an asset as it is and compressed, which it is once somebody asks for it.
 type file struct {
-	kind         string
-	text, packed []byte
+	kind   string
+	text   []byte
+	packed func() []byte
 }
 
 // files are the page that all addresses share, and what it loads.
@@ -53,7 +55,7 @@ func readFiles() (*files, error) {
 			return nil, fmt.Errorf("read an asset: %w", err)
 		}
 		base := path.Base(name)
-		f.assets[base] = file{kind: mime.TypeByExtension(path.Ext(name)), text: text, packed: packed(text)}
+		f.assets[base] = file{kind: mime.TypeByExtension(path.Ext(name)), text: text, packed: sync.OnceValue(func() []byte { return packed(text) })}
 		if path.Ext(name) == ".css" {
 			f.style = base
 		}
@@ -96,7 +98,7 @@ func (c *Console) asset(w http.ResponseWriter, r *http.Request) {
 	text := f.text
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
-		text = f.packed
+		text = f.packed()
 	}
 	_, _ = w.Write(text)
 }

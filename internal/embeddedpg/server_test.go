@@ -127,6 +127,9 @@ func TestServerIsIsolated(t *testing.T) {
 		conn.Close(t.Context())
 		t.Error("a wrong password is let in")
 	}
+	if err := e.exec(`SELECT 1 / count(*) FROM pg_authid WHERE rolpassword LIKE 'SCRAM-SHA-256$1:%'`); err != nil {
+		t.Errorf("each connection hashes a password that nobody can guess thousands of times: %v", err)
+	}
 	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", e.postmaster()))
 	if err != nil || bytes.Contains(cmdline, []byte(password)) {
 		t.Errorf("the password is among the arguments (%v)", err)

@@ -16,6 +16,7 @@ import (
 
 	"steward/internal/durable"
 	"steward/internal/process"
+	"steward/internal/scram"
 )
 
 // settings keep a small, quiet, durable server: steward writes little, and an
@@ -173,7 +174,11 @@ func (s *Server) forgetAttempts() {
 }
 
 func (s *Server) initdb(ctx context.Context, dir, secret string) error {
-	password, err := filledPipe(secret + "\n")
+	verifier, err := scram.Verifier(secret, scram.OwnRounds) // in place of a password PostgreSQL takes this as well
+	if err != nil {
+		return err
+	}
+	password, err := filledPipe(verifier + "\n")
 	if err != nil {
 		return err
 	}

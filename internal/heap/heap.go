@@ -8,14 +8,17 @@ import (
 	"runtime/metrics"
 	"sync"
 	"time"
+
+	"steward/internal/wait"
 )
 
 // A heap of some ten MB is collected less often than Go would, which is worth a tenth of the time of
 // a request; a larger one may hold no more garbage than that, so that many databases cost what is
-// kept of them and not three times as much.
+// kept of them and not three times as much. Most is of the 4 MB that Go takes a heap for at least: a
+// process that begins, or a command that soon ends, has not yet any garbage to speak of.
 const (
 	garbage = 20 << 20 // bytes
-	most    = 200      // percent of what is in use
+	most    = 500      // percent of what is in use
 	least   = 50
 )
 
@@ -23,8 +26,9 @@ const (
 // they hold few and large buffers, which cost a collector nothing.
 const copyPercent = 10
 
-// tuneEvery is how often the share is chosen anew: what is in use changes with the number of databases.
-const tuneEvery = 5 * time.Second
+// tuneEvery is how often the share is chosen anew: what is in use changes with the number of databases,
+// and quickly while a process begins.
+const tuneEvery = time.Second
 
 var heap struct {
 	sync.Mutex
@@ -33,22 +37,22 @@ var heap struct {
 	percent int
 }
 
-// Tune chooses how far the heap may grow until ctx ends, unless the environment says so (GOGC).
-func Tune(ctx context.Context) {
-	if os.Getenv("GOGC") != "" {
-		return
-	}
-	ticks := time.NewTicker(tuneEvery)
-	defer ticks.Stop()
-	for {
+// Begin chooses how far the heap of a process may grow that has just begun, unless the environment says so (GOGC).
+func Begin() {
+	if !chosen() {
 		choose(percent(live()))
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
 	}
 }
+
+// Tune chooses it again and again until ctx ends.
+func Tune(ctx context.Context) {
+	if !chosen() {
+		wait.Every(ctx, tuneEvery, func() { choose(percent(live())) })
+	}
+}
+
+// chosen reports whether the environment says how far.
+func chosen() bool { return os.Getenv("GOGC") != "" }
 
 // live is how many bytes the last collection found in use.
 func live() uint64 {
@@ -65,6 +69,9 @@ func percent(live uint64) int {
 func choose(percent int) {
 	heap.Lock()
 	defer heap.Unlock()
+	if heap.percent == percent { // to set it stops all that runs
+		return
+	}
 	heap.percent = percent
 	if heap.copies == 0 {
 		debug.SetGCPercent(percent)

@@ -6,7 +6,7 @@ import (
 )
 
 func TestPercent(t *testing.T) {
-	for live, want := range map[uint64]int{0: most, 1 << 20: most, 10 << 20: most, 16 << 20: 125, 20 << 20: 100, 40 << 20: least, 1 << 30: least} {
+	for live, want := range map[uint64]int{0: most, 1 << 20: most, 4 << 20: most, 10 << 20: 200, 16 << 20: 125, 20 << 20: 100, 40 << 20: least, 1 << 30: least} {
 		if got := percent(live); got != want {
 			t.Errorf("%d MiB in use: %d %%, want %d %%", live>>20, got, want)
 		}

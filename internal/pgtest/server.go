@@ -163,7 +163,7 @@ func options(dir string) embeddedpg.Options {
 // the code that sets a store up changes.
 func PreparedStore(dir string) error {
 	var code []string
-	for _, pattern := range []string{"go.mod", "internal/embeddedpg/*.go", "internal/store/*.go", "internal/store/migrations/*"} {
+	for _, pattern := range []string{"go.mod", "internal/embeddedpg/*.go", "internal/scram/*.go", "internal/store/*.go", "internal/store/migrations/*"} {
 		found, err := filepath.Glob(filepath.Join(SourceFolder(), filepath.FromSlash(pattern)))
 		if err != nil {
 			return err

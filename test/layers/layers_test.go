@@ -64,6 +64,7 @@ var layerOf = map[string]layer{
 	"steward/internal/probe":         drivers,
 	"steward/internal/process":       drivers,
 	"steward/internal/sample/...":    drivers,
+	"steward/internal/scram":         drivers,
 	"steward/internal/seal":          drivers,
 	"steward/internal/sshlogin":      drivers,
 	"steward/internal/store/...":     drivers,

@@ -47,9 +47,10 @@ func parseStatement(body []byte) (loggedStatement, error) {
 var leading = regexp.MustCompile(`^(?s:\s+|--[ \t][^\n]*\n|#[^\n]*\n|/\*M?!\d*|/\*.*?\*/)`)
 
 var (
+	// nameInSQL has almost all characters: it isn't to be compiled for both cases, which takes each of them some time at each start.
 	nameInSQL = "(`(?:[^`]|``)+`|[\\w$\\x80-\\x{10FFFF}]+)"
 	// truncating is the one statement about a table that is followed.
-	truncating = regexp.MustCompile(`(?is)^TRUNCATE\s+(?:TABLE\s+)?(?:` + nameInSQL + `\s*\.\s*)?` + nameInSQL + `\s*(?:(?:NOWAIT|WAIT\s+\d+)\s*)?(?:/\*.*\*/\s*)?;?$`)
+	truncating = regexp.MustCompile(`(?s)^(?i:TRUNCATE\s+(?:TABLE\s+)?)(?:` + nameInSQL + `\s*\.\s*)?` + nameInSQL + `\s*(?i:(?:NOWAIT|WAIT\s+\d+)\s*)?(?:/\*.*\*/\s*)?;?$`)
 	// keysOnly are what programs that load dumps say of keys.
 	keysOnly = regexp.MustCompile(`(?is)^ALTER\s+TABLE\s+\S+\s+(?:DISABLE|ENABLE)\s+KEYS`)
 )

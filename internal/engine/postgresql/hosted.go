@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"steward/internal/engine"
+	"steward/internal/scram"
 )
 
 var _ engine.Told = Driver{}
@@ -29,11 +30,11 @@ func (Driver) Birth(n engine.Node) (engine.Birth, error) {
 	if err != nil {
 		return engine.Birth{}, err
 	}
-	admin, err := verifier(n.AdminPassword, adminRounds)
+	admin, err := scram.Verifier(n.AdminPassword, scram.OwnRounds)
 	if err != nil {
 		return engine.Birth{}, fmt.Errorf("password of %s: %w", adminRole, err)
 	}
-	root, err := verifier(n.RootPassword, customerRounds)
+	root, err := scram.Verifier(n.RootPassword, scram.CustomerRounds)
 	if err != nil {
 		return engine.Birth{}, fmt.Errorf("password of %s: %w", customerRole, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"steward/internal/fault"
 	"steward/internal/logical"
+	"steward/internal/scram"
 )
 
 // tidyTime bounds what is put back after a user couldn't be made, whatever time was left for making it.
@@ -36,7 +37,7 @@ func (s inside) CreateUser(ctx context.Context, u logical.User, password string)
 	if len(faults) > 0 {
 		return faults
 	}
-	secret, err := verifier(password, customerRounds)
+	secret, err := scram.Verifier(password, scram.CustomerRounds)
 	if err != nil {
 		return fmt.Errorf("password of the user: %w", err)
 	}
@@ -258,7 +259,7 @@ func (s inside) SetUserPassword(ctx context.Context, user, password string) erro
 	if err := s.exists(ctx, user); err != nil {
 		return err
 	}
-	secret, err := verifier(password, customerRounds)
+	secret, err := scram.Verifier(password, scram.CustomerRounds)
 	if err != nil {
 		return fmt.Errorf("password of the user: %w", err)
 	}

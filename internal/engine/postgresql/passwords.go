@@ -11,6 +11,7 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
+	"steward/internal/scram"
 )
 
 // Bootstrap replaces the template's passwords in one transaction, so that the
@@ -45,11 +46,11 @@ func (Driver) Bootstrap(ctx context.Context, n engine.Node) error {
 // changePasswords is one message of some statements, the fence around the log among them: the server runs it as one
 // transaction.
 func changePasswords(n engine.Node) (string, error) {
-	root, err := changePassword(customerRole, n.RootPassword, customerRounds)
+	root, err := changePassword(customerRole, n.RootPassword, scram.CustomerRounds)
 	if err != nil {
 		return "", err
 	}
-	admin, err := changePassword(adminRole, n.AdminPassword, adminRounds)
+	admin, err := changePassword(adminRole, n.AdminPassword, scram.OwnRounds)
 	if err != nil {
 		return "", err
 	}
@@ -58,7 +59,7 @@ func changePasswords(n engine.Node) (string, error) {
 
 // changePassword needs no quoting: a verifier has no quotes.
 func changePassword(role, password string, rounds int) (string, error) {
-	secret, err := verifier(password, rounds)
+	secret, err := scram.Verifier(password, rounds)
 	if err != nil {
 		return "", fmt.Errorf("password of %s: %w", role, err)
 	}
@@ -85,7 +86,7 @@ func (Driver) SetRootPassword(ctx context.Context, n engine.Node) error {
 const lockCatalogs = "BEGIN; LOCK TABLE pg_authid, pg_database, pg_db_role_setting IN SHARE ROW EXCLUSIVE MODE"
 
 func changeRootPassword(ctx context.Context, n engine.Node) error {
-	change, err := changePassword(customerRole, n.RootPassword, customerRounds)
+	change, err := changePassword(customerRole, n.RootPassword, scram.CustomerRounds)
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ func takeOverRootPassword(ctx context.Context, n engine.Node) error {
 		if len(rows) != 1 {
 			return fmt.Errorf("the account %s isn't there", customerRole)
 		}
-		if arrived := verifies(rows[0][0], n.RootPassword); arrived || pause(waiting) != nil {
+		if arrived := scram.Verifies(rows[0][0], n.RootPassword); arrived || pause(waiting) != nil {
 			return endSessions(ctx, conn, rows[0][1])
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"steward/internal/engine"
+	"steward/internal/scram"
 )
 
 // whoLogsIn are customers' roles with a password that hasn't expired. A verifier of another kind than SCRAM's lets nobody in here, so
@@ -27,4 +28,6 @@ func (Driver) Verifiers(ctx context.Context, n engine.Node) (map[string]string, 
 }
 
 // Verifier implements engine.Pooled.
-func (Driver) Verifier(password string) (string, error) { return verifier(password, adminRounds) }
+func (Driver) Verifier(password string) (string, error) {
+	return scram.Verifier(password, scram.OwnRounds)
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"steward/internal/engine"
+	"steward/internal/scram"
 )
 
 //go:embed sql/*.sql
@@ -71,7 +72,7 @@ type step struct {
 }
 
 func templateSteps(major int, templatePassword string) ([]step, error) {
-	secret, err := verifier(templatePassword, adminRounds)
+	secret, err := scram.Verifier(templatePassword, scram.OwnRounds)
 	if err != nil {
 		return nil, fmt.Errorf("template password: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 
 	"steward/internal/catalog"
 	"steward/internal/engine"
@@ -23,9 +24,8 @@ func (d *Driver) describeEngines() []catalog.Engine {
 		if !ok || best.ID() != i.ID() || d.o.Engines[i.Family()] == nil {
 			continue
 		}
-		used := programSize(i)
 		list = append(list, catalog.Engine{
-			Engine: i.Family(), Series: i.Series, TotalBytes: used, UsedBytes: used,
+			Engine: i.Family(), Series: i.Series, Disk: sync.OnceValues(func() (total, used int64) { used = programSize(i); return used, used }),
 			EncryptionMissing: d.o.Engines[i.Family()].EncryptionMissing(i), Upgrades: d.upgradesTo(i),
 			Libraries: i.Libraries, Extensions: d.extensionsOf(i),
 		})

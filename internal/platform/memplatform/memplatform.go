@@ -235,7 +235,7 @@ func (d *Driver) Engines() []catalog.Engine {
 	var list []catalog.Engine
 	for _, id := range slices.Sorted(maps.Keys(d.o.Versions)) {
 		name, series, _ := strings.Cut(id, "/")
-		e := catalog.Engine{Engine: cluster.Engine(name), Series: series, TotalBytes: 2 << 30, UsedBytes: 1 << 30}
+		e := catalog.Engine{Engine: cluster.Engine(name), Series: series, Disk: func() (total, used int64) { return 2 << 30, 1 << 30 }}
 		if e.Engine == cluster.PostgreSQL {
 			e.EncryptionMissing = "no encrypted folder"
 		}

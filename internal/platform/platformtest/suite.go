@@ -52,8 +52,8 @@ func Run(t *testing.T, b *Bench) {
 func engines(r *run) {
 	for _, e := range r.driver.Engines() {
 		if e.Engine == r.Engine && e.Series == r.Series {
-			if !r.Remote && (e.TotalBytes <= 0 || e.UsedBytes <= 0) {
-				r.t.Errorf("no disk sizes: %+v", e)
+			if total, used := e.DiskBytes(); !r.Remote && (total <= 0 || used <= 0) {
+				r.t.Errorf("no disk sizes: %d and %d of %s", total, used, e.ID())
 			}
 			return
 		}

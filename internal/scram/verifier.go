@@ -1,4 +1,5 @@
-package postgresql
+// Package scram makes what PostgreSQL stores for a password (RFC 7677).
+package scram
 
 import (
 	"crypto/hmac"
@@ -14,19 +15,19 @@ import (
 // Rounds of hashing. Stretching protects passwords that can be guessed. Ours
 // is random and long, and each connection of ours would pay for it.
 const (
-	customerRounds = 4096
-	adminRounds    = 1
+	CustomerRounds = 4096
+	OwnRounds      = 1
 )
 
-// verifier is what PostgreSQL stores for a password: with it the server never
+// Verifier is what PostgreSQL stores for a password: with it the server never
 // sees the password itself, nor does its log.
-func verifier(password string, rounds int) (string, error) {
+func Verifier(password string, rounds int) (string, error) {
 	salt := make([]byte, 16)
 	rand.Read(salt)
-	return verifierWithSalt(password, salt, rounds)
+	return withSalt(password, salt, rounds)
 }
 
-func verifierWithSalt(password string, salt []byte, rounds int) (string, error) {
+func withSalt(password string, salt []byte, rounds int) (string, error) {
 	if err := checkPassword(password); err != nil {
 		return "", err
 	}
@@ -39,8 +40,8 @@ func verifierWithSalt(password string, salt []byte, rounds int) (string, error) 
 	return fmt.Sprintf("SCRAM-SHA-256$%d:%s$%s:%s", rounds, encode(salt), encode(stored[:]), encode(sign(salted, "Server Key"))), nil
 }
 
-// verifies reports whether a stored verifier is of the password.
-func verifies(stored, password string) bool {
+// Verifies reports whether a stored verifier is of the password.
+func Verifies(stored, password string) bool {
 	var rounds int
 	parts := strings.FieldsFunc(stored, func(c rune) bool { return c == '$' || c == ':' })
 	if len(parts) != 5 || parts[0] != "SCRAM-SHA-256" {
@@ -50,7 +51,7 @@ func verifies(stored, password string) bool {
 	if _, errRounds := fmt.Sscan(parts[1], &rounds); err != nil || errRounds != nil {
 		return false
 	}
-	again, err := verifierWithSalt(password, salt, rounds)
+	again, err := withSalt(password, salt, rounds)
 	return err == nil && again == stored
 }
 

@@ -1,4 +1,4 @@
-package postgresql
+package scram
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ func TestVerifierAgainstRFC7677(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := verifierWithSalt("pencil", salt, 4096)
+	got, err := withSalt("pencil", salt, 4096)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestVerifierAgainstRFC7677(t *testing.T) {
 func TestVerifierIsSafeInSQL(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		password := rapid.StringMatching(`[ -~]{1,40}`).Draw(t, "password")
-		got, err := verifier(password, 1)
+		got, err := Verifier(password, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func TestVerifierIsSafeInSQL(t *testing.T) {
 
 func TestVerifierRefuses(t *testing.T) {
 	for _, password := range []string{"", "tab\t", "newline\n", "é", "\x00", "\x7f"} {
-		if _, err := verifier(password, 1); err == nil {
+		if _, err := Verifier(password, 1); err == nil {
 			t.Errorf("%q is taken", password)
 		} else if password != "" && strings.Contains(err.Error(), password) {
 			t.Errorf("the error shows the password: %v", err)
