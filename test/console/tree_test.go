@@ -177,7 +177,7 @@ func tabTo(expression string) step {
 
 // byKeys makes a database, copies the line that connects to it, has a lost table back from a backup, and deletes it, without a pointer.
 func byKeys(t *testing.T, w *world) {
-	may := permit.SetPermissionParams{Permission: &permit.PermissionDescriptor{Name: "clipboard-read"}, Setting: permit.PermissionSettingGranted, Origin: w.origin}
+	may := permit.SetPermissionParams{Permission: &permit.PermissionDescriptor{Name: "clipboard-read"}, Setting: permit.PermissionSettingGranted, Origin: w.origin, BrowserContextID: chromedp.FromContext(w.ctx).BrowserContextID}
 	if _, err := chromedp.CallBrowser(w.ctx, permit.SetPermission, may); err != nil {
 		t.Fatal(err)
 	}
