@@ -132,7 +132,7 @@ func screenReader(t *testing.T, w *world) {
 		"/console/databases/postgresql/1/backups":  {"Back up now", "Restore a moment"},
 		"/console/databases/postgresql/1/settings": {"Restart", "Reset the password", "Delete the database", "Move to this version"},
 	} {
-		w.do(t, w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`), given)
+		w.do(t, w.follow(path), loaded, given)
 		for i, button := range buttons {
 			w.do(t, until(named(button)), run(named(button)+".focus()"), keys(kb.Enter), until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`), until(`!document.querySelector("dialog .wait")`))
 			w.listens(t, path+", "+button)
