@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/cdproto/css"
 	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
@@ -56,13 +57,19 @@ type browser struct {
 	streams int
 }
 
+// needless is what Chromium would do besides: have renderers ready for pages that may come, keep pages that were left, and offer what people like.
+var needless = []string{
+	"Translate", "SpareRendererForSitePerProcess", "BackForwardCache", "RenderDocument", "PaintHolding", "OptimizationHints", "MediaRouter",
+	"GlobalMediaControls", "HttpsUpgrades", "LensOverlay",
+}
+
 // chromium is the program that all browsers are of, which starts when the first is wanted: a start takes seconds of processor time.
 var chromium = sync.OnceValues(func() (context.Context, error) {
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU,
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("in-process-gpu", true),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-background-networking", true), chromedp.WindowSize(1280, 900),
 		// What moves is drawn again and again: it does where a case has it move.
-		chromedp.Flag("force-prefers-reduced-motion", true))
+		chromedp.Flag("force-prefers-reduced-motion", true), chromedp.Flag("disable-features", strings.Join(needless, ",")))
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	stopChromium = func() { cancel(); end() }
@@ -79,7 +86,7 @@ func newBrowser(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return opened(t, ctx, chromedp.WithNewBrowserContext())
+	return opened(ctx, t, chromedp.WithNewBrowserContext())
 }
 
 // tab is another tab of the browser, and stranger one that knows nothing of its cookies.
@@ -91,7 +98,7 @@ func (b *browser) stranger(t *testing.T) *browser {
 
 func (b *browser) another(t *testing.T, options ...chromedp.ContextOption) *browser {
 	t.Helper()
-	made := opened(t, b.ctx, options...)
+	made := opened(b.ctx, t, options...)
 	if _, err := chromedp.Call(b.ctx, page.BringToFront, cdp.Empty{}); err != nil { // what isn't seen isn't drawn
 		t.Fatal(err)
 	}
@@ -99,7 +106,7 @@ func (b *browser) another(t *testing.T, options ...chromedp.ContextOption) *brow
 }
 
 // opened is a new tab, which is gone when the test ends.
-func opened(t *testing.T, from context.Context, options ...chromedp.ContextOption) *browser {
+func opened(from context.Context, t *testing.T, options ...chromedp.ContextOption) *browser {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(from, options...)
 	t.Cleanup(cancel)
@@ -327,9 +334,23 @@ func fill(label, text string) step {
 	if text == "" {
 		text = kb.Backspace
 	}
-	return both(until(control(label)), run(control(label)+".focus()"), run("document.activeElement.select?.()"), func(ctx context.Context) error {
-		return chromedp.Do(ctx, chromedp.KeyEvent(text))
-	})
+	return both(until(fmt.Sprintf(`(c => c && (c.focus(), c.select?.(), document.activeElement === c))(%s)`, control(label))), typed(text))
+}
+
+// typed has a text come as from an input method, but for its end, which comes key by key: a control that loses the focus once something is entered
+// doesn't get that.
+func typed(text string) step {
+	all := []rune(text)
+	if len(all) < 4 || strings.ContainsAny(text, kb.Enter+kb.Backspace) {
+		return keys(text)
+	}
+	end := len(all) - 2
+	return func(ctx context.Context) error {
+		if _, err := chromedp.Call(ctx, input.InsertText, input.InsertTextParams{Text: string(all[:end])}); err != nil {
+			return err
+		}
+		return keys(string(all[end:]))(ctx)
+	}
 }
 
 // choose sets the list with a label, once it offers the value.
