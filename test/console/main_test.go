@@ -18,7 +18,10 @@ import (
 
 	"github.com/chromedp/cdproto/audits"
 	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/css"
+	"github.com/chromedp/cdproto/dom"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
@@ -31,6 +34,7 @@ import (
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	stopChromium()
 	harness.RemoveBinaries()
 	os.Exit(code)
 }
@@ -38,7 +42,7 @@ func TestMain(m *testing.M) {
 // step is something that a person does or waits for.
 type step func(ctx context.Context) error
 
-// browser is one Chromium with one tab, and what it complained about.
+// browser is one tab of Chromium, and what it complained about.
 type browser struct {
 	ctx context.Context
 	mu  sync.Mutex
@@ -53,16 +57,36 @@ type browser struct {
 	streams int
 }
 
-func newBrowser(t *testing.T, more ...chromedp.ExecAllocatorOption) *browser {
-	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU,
+// needless is what Chromium would do besides: have renderers ready for pages that may come, keep pages that were left, and offer what people like.
+var needless = []string{
+	"Translate", "SpareRendererForSitePerProcess", "BackForwardCache", "RenderDocument", "PaintHolding", "OptimizationHints", "MediaRouter",
+	"GlobalMediaControls", "HttpsUpgrades", "LensOverlay",
+}
+
+// chromium is the program that all browsers are of, which starts when the first is wanted: a start takes seconds of processor time.
+var chromium = sync.OnceValues(func() (context.Context, error) {
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("in-process-gpu", true),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-		chromedp.Flag("disable-background-networking", true), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 900))
-	options = append(options, more...)
-	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
+		chromedp.Flag("disable-background-networking", true), chromedp.WindowSize(1280, 900),
+		// What moves is drawn again and again: it does where a case has it move.
+		chromedp.Flag("force-prefers-reduced-motion", true), chromedp.Flag("disable-features", strings.Join(needless, ",")))
+	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
-	t.Cleanup(func() { cancel(); stop() })
-	return listenTo(ctx, t)
+	stopChromium = func() { cancel(); end() }
+	return ctx, chromedp.Do(ctx)
+})
+
+// stopChromium ends the program, if it was started.
+var stopChromium = func() {}
+
+// newBrowser is one that shares the program with others, but nothing that it keeps.
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
+	ctx, err := chromium()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return opened(ctx, t, chromedp.WithNewBrowserContext())
 }
 
 // tab is another tab of the browser, and stranger one that knows nothing of its cookies.
@@ -74,13 +98,19 @@ func (b *browser) stranger(t *testing.T) *browser {
 
 func (b *browser) another(t *testing.T, options ...chromedp.ContextOption) *browser {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(b.ctx, options...)
-	t.Cleanup(cancel)
-	made := listenTo(ctx, t)
+	made := opened(b.ctx, t, options...)
 	if _, err := chromedp.Call(b.ctx, page.BringToFront, cdp.Empty{}); err != nil { // what isn't seen isn't drawn
 		t.Fatal(err)
 	}
 	return made
+}
+
+// opened is a new tab, which is gone when the test ends.
+func opened(from context.Context, t *testing.T, options ...chromedp.ContextOption) *browser {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(from, options...)
+	t.Cleanup(cancel)
+	return listenTo(ctx, t)
 }
 
 func listenTo(ctx context.Context, t *testing.T) *browser {
@@ -89,8 +119,9 @@ func listenTo(ctx context.Context, t *testing.T) *browser {
 	if err := chromedp.Listen(ctx, b.note); err != nil {
 		t.Fatal(err)
 	}
-	for _, enable := range []cdp.Command[cdp.Empty, cdp.Empty]{audits.Enable, log.Enable} {
-		if _, err := chromedp.Call(ctx, enable, cdp.Empty{}); err != nil {
+	// Nobody asks for nodes and styles as developers' tools see them, which chromedp has the browser tell of with each page.
+	for _, command := range []cdp.Command[cdp.Empty, cdp.Empty]{audits.Enable, log.Enable, css.Disable, dom.Disable} {
+		if _, err := chromedp.Call(ctx, command, cdp.Empty{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -228,9 +259,13 @@ func value[T any](t *testing.T, b *browser, expression string) T {
 	return v
 }
 
+// longestPause is between two looks at a page that takes its time: each look has the browser lay out what has changed.
+const longestPause = 200 * time.Millisecond
+
 // until waits until an expression is true, over whatever pages come meanwhile.
 func until(expression string) step {
 	return func(ctx context.Context) error {
+		pause := 20 * time.Millisecond
 		for {
 			once, stop := context.WithTimeout(ctx, 5*time.Second) // a page that goes away may take its answer with it
 			ok, err := evaluate[bool](once, "!!("+expression+")")
@@ -241,7 +276,8 @@ func until(expression string) step {
 			select {
 			case <-ctx.Done():
 				return errors.Join(fmt.Errorf("never true: %s", expression), err)
-			case <-time.After(50 * time.Millisecond):
+			case <-time.After(pause):
+				pause = min(2*pause, longestPause)
 			}
 		}
 	}
@@ -298,9 +334,23 @@ func fill(label, text string) step {
 	if text == "" {
 		text = kb.Backspace
 	}
-	return both(until(control(label)), run(control(label)+".focus()"), run("document.activeElement.select?.()"), func(ctx context.Context) error {
-		return chromedp.Do(ctx, chromedp.KeyEvent(text))
-	})
+	return both(until(fmt.Sprintf(`(c => c && (c.focus(), c.select?.(), document.activeElement === c))(%s)`, control(label))), typed(text))
+}
+
+// typed has a text come as from an input method, but for its end, which comes key by key: a control that loses the focus once something is entered
+// doesn't get that.
+func typed(text string) step {
+	all := []rune(text)
+	if len(all) < 4 || strings.ContainsAny(text, kb.Enter+kb.Backspace) {
+		return keys(text)
+	}
+	end := len(all) - 2
+	return func(ctx context.Context) error {
+		if _, err := chromedp.Call(ctx, input.InsertText, input.InsertTextParams{Text: string(all[:end])}); err != nil {
+			return err
+		}
+		return keys(string(all[end:]))(ctx)
+	}
 }
 
 // choose sets the list with a label, once it offers the value.

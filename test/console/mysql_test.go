@@ -13,7 +13,7 @@ func besides(t *testing.T, w *world) {
 	d := w.server.CreateActive(harness.Small("beside", "mysql/10.11"))
 	at := fmt.Sprintf("/console/databases/mysql/%d", d.ID)
 	for _, tab := range []string{"", "/metrics", "/queries", "/backups", "/access", "/settings", "/events"} {
-		w.do(t, w.visit(at+tab), until(`document.querySelector("h1").innerText === "beside" && !document.querySelector("main .wait")`))
+		w.do(t, w.follow(at+tab), until(`document.querySelector("h1").innerText === "beside" && !document.querySelector("main .wait")`))
 		if wrong := value[[]string](t, w.browser, `[...document.querySelectorAll("main [role=alert]")].map(e => e.innerText)`); len(wrong) > 0 {
 			t.Errorf("%s says %q", tab, wrong)
 		}
@@ -22,8 +22,10 @@ func besides(t *testing.T, w *world) {
 		}
 	}
 	w.do(t, w.visit(at), press("Show the password"), until(`!document.querySelector(".code pre").innerText.includes("PASSWORD")`))
-	w.lines(t, d, w.leads(t, d, d.Hosts.Primary, d.Port, "defaultdb"))
+	to := w.leads(t, d, d.Hosts.Primary, d.Port, "defaultdb")
+	w.lines(t, d, to)
 	w.do(t, choose("With", "java"), until(`document.querySelector(".code pre").innerText.includes("sslMode=verify-full&serverSslCert=beside-ca.crt")`))
+	w.sayTLS(t, to)
 	set := `fetch("/console/v4/databases/mysql/instances/" + location.pathname.split("/")[4]).then(r => r.json()).then(d => window.config = d.engine_config?.mysql ?? {}) && window.config`
 	w.do(t, w.visit(at+"/queries"), see("Statements that take long aren't logged"), fill("Log from so many milliseconds on", "300"), press("Save"), until(set+`?.slow_query_log === true && window.config.long_query_time === 0.3`))
 	w.server.AwaitStatus(d, "active")

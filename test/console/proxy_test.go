@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/security"
 	"github.com/chromedp/chromedp"
 
 	"steward/test/harness"
@@ -35,8 +36,11 @@ func TestBehindProxy(t *testing.T) {
 	to = &url.URL{Scheme: "http", Host: s.Listen()}
 	front.StartTLS()
 	t.Cleanup(front.Close)
-	w := &world{browser: newBrowser(t, chromedp.Flag("ignore-certificate-errors", true)), server: s, origin: origin}
+	w := &world{browser: newBrowser(t), server: s, origin: origin}
 
+	if _, err := chromedp.Call(w.ctx, security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true}); err != nil {
+		t.Fatal(err)
+	}
 	link, err := s.Command("user", "link", "admin", "--data", s.Data, "--url", origin)
 	if err != nil {
 		t.Fatal(err, link)

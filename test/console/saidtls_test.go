@@ -2,27 +2,18 @@ package console
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-
-	"steward/test/harness"
 )
 
-// TestLinesSayTLS: the URI and the variables for MariaDB say how the server is verified, and a client that does as they say is let in over TLS, with
+// sayTLS finds on a page of MariaDB's that the URI and the variables say how the server is verified, and a client that does as they say is let in over TLS, with
 // another certificate isn't; what Terraform's provider has no argument for is told in its text.
-func TestLinesSayTLS(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t)
-	w := &world{browser: newBrowser(t), server: s, origin: "http://" + s.Listen(), all: t}
-	firstLogin(t, w)
-	d := s.CreateActive(harness.Small("shop", "mysql/10.11"))
-	w.do(t, w.visit(fmt.Sprintf("/console/databases/mysql/%d", d.ID)), press("Show the password"), until(`!document.querySelector(".code pre").innerText.includes("PASSWORD")`))
-	to := w.leads(t, d, d.Hosts.Primary, d.Port, "defaultdb")
+func (w *world) sayTLS(t *testing.T, to target) {
+	t.Helper()
 	line := func(kind string) string {
 		w.do(t, choose("With", kind), until(fmt.Sprintf(`%s.value === %q`, control("With"), kind)))
 		return w.shownAs(t, "How to connect")
@@ -47,8 +38,7 @@ func TestLinesSayTLS(t *testing.T) {
 			t.Errorf("%s: %q, %v: %s", kind, out, err, line)
 		}
 	}
-	other := s.CreateActive(harness.Small("other", "mysql/10.11"))
-	if err := os.WriteFile(filepath.Join(to.folder, to.ca), s.Credentials(other).CA, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(to.folder, to.ca), w.server.Credentials(w.database(t, "1")).CA, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for kind, line := range commands {
@@ -68,10 +58,4 @@ func TestLinesSayTLS(t *testing.T) {
 	if found := comments(); len(found) != 3 || !strings.Contains(found[0], "no argument for encrypted") || !strings.Contains(found[1], "no argument for notes") {
 		t.Errorf("what is missing is told by %q", found)
 	}
-	for _, id := range []int64{d.ID, other.ID} {
-		if status, body := s.Call("DELETE", harness.Database{ID: id, Engine: "mysql"}.Path(), nil, nil); status != http.StatusOK {
-			t.Error(status, body)
-		}
-	}
-	w.quiet(t)
 }

@@ -132,7 +132,7 @@ func screenReader(t *testing.T, w *world) {
 		"/console/databases/postgresql/1/backups":  {"Back up now", "Restore a moment"},
 		"/console/databases/postgresql/1/settings": {"Restart", "Reset the password", "Delete the database", "Move to this version"},
 	} {
-		w.do(t, w.visit(path), until(`document.querySelector("h1") && !document.querySelector("main .wait")`), given)
+		w.do(t, w.follow(path), loaded, given)
 		for i, button := range buttons {
 			w.do(t, until(named(button)), run(named(button)+".focus()"), keys(kb.Enter), until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`), until(`!document.querySelector("dialog .wait")`))
 			w.listens(t, path+", "+button)
@@ -177,7 +177,7 @@ func tabTo(expression string) step {
 
 // byKeys makes a database, copies the line that connects to it, has a lost table back from a backup, and deletes it, without a pointer.
 func byKeys(t *testing.T, w *world) {
-	may := permit.SetPermissionParams{Permission: &permit.PermissionDescriptor{Name: "clipboard-read"}, Setting: permit.PermissionSettingGranted, Origin: w.origin}
+	may := permit.SetPermissionParams{Permission: &permit.PermissionDescriptor{Name: "clipboard-read"}, Setting: permit.PermissionSettingGranted, Origin: w.origin, BrowserContextID: chromedp.FromContext(w.ctx).BrowserContextID}
 	if _, err := chromedp.CallBrowser(w.ctx, permit.SetPermission, may); err != nil {
 		t.Fatal(err)
 	}
