@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/wait"
 	"steward/test/harness"
 )
 
@@ -104,6 +105,7 @@ func (w *world) writeThroughPool() (stop func() int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	d, c, port := w.db, w.cred, w.PoolPort(w.db)
 	written := make(chan int, 1)
+	rest := func() { _ = wait.Sleep(ctx, 10*time.Millisecond) } // full speed would take the processor from what is tried
 	go func() {
 		acknowledged := 0
 		defer func() { written <- acknowledged }()
@@ -113,10 +115,12 @@ func (w *world) writeThroughPool() (stop func() int) {
 				if _, err = conn.Exec(ctx, "INSERT INTO pooled VALUES (1)"); err == nil {
 					acknowledged++
 				}
+				rest()
 			}
 			if conn != nil {
 				_ = conn.Close(context.WithoutCancel(ctx))
 			}
+			rest()
 		}
 	}()
 	return sync.OnceValue(func() int {
