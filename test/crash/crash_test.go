@@ -61,7 +61,7 @@ type world struct {
 func TestCreate(t *testing.T) {
 	w := newWorld(t)
 	// The engine makes little difference here.
-	for engine, kills := range map[string]int{"postgresql/15": 3, "mysql/10.11": 1} {
+	for engine, kills := range map[string]int{"postgresql/15": 2, "mysql/10.11": 1} {
 		family, _, _ := strings.Cut(engine, "/")
 		w.try(kills, operation{
 			name: "create " + family,
@@ -182,7 +182,7 @@ func TestChange(t *testing.T) {
 				}
 			}
 		}
-		w.try(3, op)
+		w.try(2, op)
 	}
 }
 
