@@ -66,7 +66,7 @@ func (w *world) makeAutoSuspended(engine string, size int) {
 // awaitAsleep waits until the API says that the database sleeps; an error when steward has ended,
 // as is meant to happen: await would end the test.
 func (w *world) awaitAsleep() error {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		var d harness.Database
 		if _, _, err := w.TryCall("GET", w.db.Path(), nil, &d); err != nil {
 			return err

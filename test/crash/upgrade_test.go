@@ -18,7 +18,7 @@ import (
 func TestUpgrade(t *testing.T) {
 	w := newWorld(t)
 	w.try(1, operation{
-		name: "try an upgrade", patience: time.Minute,
+		name: "try an upgrade", steps: 22, patience: time.Minute,
 		prepare: func(w *world) {
 			w.keeper("postgresql/15", 1)
 			if _, there := w.FindBackup(w.db, "tried"); !there {
@@ -32,8 +32,8 @@ func TestUpgrade(t *testing.T) {
 		check: checkTried,
 	})
 	var written func() int
-	w.try(2, operation{
-		name: "upgrade", patience: time.Minute, at: []string{"host: after ready"}, // the moved data serves, and isn't on record yet
+	w.try(1, operation{
+		name: "upgrade", steps: 65, patience: time.Minute, at: []string{"host: after ready"}, // the moved data serves, and isn't on record yet
 		prepare: func(w *world) {
 			w.backTo("postgresql", "15")
 			if !strings.Contains(w.pools(), `"label":"app"`) {
