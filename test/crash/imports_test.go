@@ -12,6 +12,9 @@ import (
 	"steward/test/harness"
 )
 
+// movedRows is how many a source has at first.
+const movedRows = 20000
+
 // TestMigrations kills steward while a database is brought over, and while that is cancelled: what was accepted comes about, with all rows, and
 // nothing that isn't complete is left.
 func TestMigrations(t *testing.T) {
@@ -20,8 +23,8 @@ func TestMigrations(t *testing.T) {
 		t.Fatal(err)
 	}
 	shop := src.Open(t, "shop")
-	if _, err := shop.ExecContext(t.Context(), `CREATE TABLE rows AS SELECT g AS n, repeat(md5(g::text), 4) AS t FROM generate_series(1, 50000) g; ALTER TABLE rows ADD PRIMARY KEY (n);
-		CREATE TABLE later (n int); ALTER TABLE later REPLICA IDENTITY FULL`); err != nil { // where nothing would refuse a row that is written twice
+	if _, err := shop.ExecContext(t.Context(), fmt.Sprintf(`CREATE TABLE rows AS SELECT g AS n, repeat(md5(g::text), 4) AS t FROM generate_series(1, %d) g; ALTER TABLE rows ADD PRIMARY KEY (n);
+		CREATE TABLE later (n int); ALTER TABLE later REPLICA IDENTITY FULL`, movedRows)); err != nil { // where nothing would refuse a row that is written twice
 		t.Fatal(err)
 	}
 	w := newWorld(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
@@ -66,7 +69,7 @@ func TestFollowMariaDB(t *testing.T) {
 	}
 	shop := src.Open(t, "shop")
 	for _, statement := range []string{
-		"CREATE TABLE `rows` (n int PRIMARY KEY, t text)", "INSERT INTO `rows` SELECT seq, REPEAT(MD5(seq), 4) FROM seq_1_to_50000",
+		"CREATE TABLE `rows` (n int PRIMARY KEY, t text)", fmt.Sprintf("INSERT INTO `rows` SELECT seq, REPEAT(MD5(seq), 4) FROM seq_1_to_%d", movedRows),
 		"CREATE TABLE later (n int)", // where nothing would refuse a row that is written twice
 	} {
 		if _, err := shop.ExecContext(t.Context(), statement); err != nil {
@@ -250,7 +253,7 @@ func checkMoved(want string) func(t *testing.T, w *world, accepted bool) {
 		}
 		var rows, sum, later, each int
 		err = db.QueryRowContext(ctx, "SELECT count(*), sum(n), (SELECT count(*) FROM later), (SELECT count(DISTINCT n) FROM later) FROM "+table).Scan(&rows, &sum, &later, &each)
-		if err != nil || rows != 50000 || sum != 1250025000 || later != w.later || each != w.later {
+		if err != nil || rows != movedRows || sum != movedRows*(movedRows+1)/2 || later != w.later || each != w.later {
 			t.Errorf("it has %d rows, the sum %d, and %d later ones, %d of them different; %d were written, %v", rows, sum, later, each, w.later, err)
 		}
 		if status, body := w.Call("DELETE", w.db.Path()+"/databases/"+w.moved(), nil, nil); status != 200 { // many would fill the server's memory, where its data is

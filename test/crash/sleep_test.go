@@ -22,7 +22,7 @@ func TestSleep(t *testing.T) {
 			w.Kill()
 			w.Env = append(w.Env, "STEWARD_MINUTE=100ms")
 			w.Start()
-			w.try(3, operation{
+			w.try(2, operation{
 				name: "sleep and wake",
 				prepare: func(w *world) {
 					w.makeAutoSuspended(engine, size)
