@@ -303,7 +303,11 @@ func TestExportImport(t *testing.T) {
 			}
 			dir := t.TempDir()
 			run("db", "database", "create", label, "copy")
-			for i, name := range []string{"plain.sql", "packed.sql.zst", "packed.sql.gz"} {
+			files := []string{"plain.sql", "packed.sql.zst", "packed.sql.gz"}
+			if engine != postgresql && !all() {
+				files = files[:1] // who wrote what is packed makes no difference
+			}
+			for i, name := range files {
 				file := filepath.Join(dir, name)
 				if out := run("db", "export", label, "-o", file, "--json"); !strings.Contains(out, `"database": "defaultdb"`) {
 					t.Errorf("export printed %s", out)
