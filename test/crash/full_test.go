@@ -23,6 +23,10 @@ type ended struct {
 	pause time.Duration
 }
 
+func (e ended) String() string {
+	return fmt.Sprintf("%s, then %v", e.at.Format("15:04:05.000"), e.pause)
+}
+
 // ends are those that steward has told of.
 func (w *world) ends() (all []ended) {
 	w.t.Helper()
