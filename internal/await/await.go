@@ -10,13 +10,16 @@ const (
 	// patience is long: machines that run tests are busy. It proves nothing about how
 	// long something takes.
 	patience = 2 * time.Minute
-	// longestPause is between two checks: who checks often takes the processor from
-	// those that the test waits for.
-	longestPause = 50 * time.Millisecond
+	// longestAtFirst is between two checks: who checks often takes the processor from those that
+	// the test waits for. The pauses of who has waited for long become as long as one part of that
+	// time, up to longestPause.
+	longestAtFirst = 50 * time.Millisecond
+	longestPause   = 200 * time.Millisecond
+	parts          = 20
 	// share of the time is spent in checks, at most, as long as that makes no pause longer than
 	// longestForSlow: many a check starts a process.
-	share          = 0.2
-	longestForSlow = 500 * time.Millisecond
+	share          = 0.1
+	longestForSlow = time.Second
 )
 
 // True returns once is reports true, and fails the test when that takes too long.
@@ -39,8 +42,9 @@ func NoError(t testing.TB, what string, check func() error) {
 
 // comes reports whether a condition comes true in time.
 func comes(is func() bool) bool {
-	deadline := time.Now().Add(patience)
-	for pause := time.Millisecond; ; pause = min(2*pause, longestPause) {
+	start := time.Now()
+	deadline := start.Add(patience)
+	for pause := time.Millisecond; ; pause = min(2*pause, max(longestAtFirst, min(time.Since(start)/parts, longestPause))) {
 		begun := time.Now()
 		if is() {
 			return true

@@ -84,8 +84,25 @@ func TestSlowChecksAreFewer(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			return time.Since(begun) > time.Minute
 		})
-		if took := time.Since(begun); checking > took/4 {
+		if took := time.Since(begun); checking > took/8 {
 			t.Errorf("checked for %v of %v", checking, took)
 		}
 	})
+}
+
+// TestLongWaitsCheckLess: what comes soon is seen soon, and what doesn't is seen later by a small part of the time.
+func TestLongWaitsCheckLess(t *testing.T) {
+	t.Parallel()
+	for after, mostChecks := range map[time.Duration]int{time.Second: 30, time.Minute: 350} {
+		synctest.Test(t, func(t *testing.T) {
+			begun, checks := time.Now(), 0
+			True(t, "it is so", func() bool {
+				checks++
+				return time.Since(begun) >= after
+			})
+			if late := time.Since(begun) - after; checks > mostChecks || late > after/parts {
+				t.Errorf("what came after %v was seen %v later, by %d checks", after, late, checks)
+			}
+		})
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"steward/internal/config"
 	"steward/internal/datadir"
+	"steward/internal/engine"
 	"steward/internal/platform/host"
 )
 
@@ -23,6 +24,8 @@ func Nodes(ctx context.Context, data string, c config.Config) ([]host.NodeInfo, 
 	if err != nil {
 		return nil, err
 	}
+	// Who only looks at what there is needs neither builds nor a sandbox, whose programs would be run to find them.
+	o.Installations, o.Isolation = []engine.Installation{}, host.Isolation{Bubblewrap: "off", Cgroups: "off"}
 	driver, err := host.New(ctx, o)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"steward/internal/config"
 	"steward/internal/datadir"
 	"steward/internal/embeddedpg"
+	"steward/internal/engine"
 	"steward/internal/gateway"
 	"steward/internal/platform/host"
 )
@@ -52,6 +53,8 @@ func StopAll(ctx context.Context, data string, c config.Config) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	// As in Nodes; but groups are found, which go with what runs in them.
+	options.Installations, options.Isolation.Bubblewrap = []engine.Installation{}, "off"
 	driver, err := host.New(ctx, options)
 	if err != nil {
 		return 0, err

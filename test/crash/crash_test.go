@@ -30,6 +30,8 @@ type operation struct {
 	prepare func(w *world)
 	// ask sends the request. It may fail: the server dies at some point.
 	ask func(w *world) (status int, err error)
+	// steps is about how many failpoints it has, where these aren't counted each time.
+	steps int
 	// patience is how long a failpoint of it may take to be reached; seconds unless set.
 	patience time.Duration
 	// at names failpoints at which it is killed besides.
@@ -61,7 +63,7 @@ type world struct {
 func TestCreate(t *testing.T) {
 	w := newWorld(t)
 	// The engine makes little difference here.
-	for engine, kills := range map[string]int{"postgresql/15": 3, "mysql/10.11": 1} {
+	for engine, kills := range map[string]int{"postgresql/15": 2, "mysql/10.11": 1} {
 		family, _, _ := strings.Cut(engine, "/")
 		w.try(kills, operation{
 			name: "create " + family,
@@ -182,7 +184,7 @@ func TestChange(t *testing.T) {
 				}
 			}
 		}
-		w.try(3, op)
+		w.try(2, op)
 	}
 }
 
@@ -212,7 +214,7 @@ func (w *world) try(kills int, op operation) {
 		w.t = t
 		defer func() { w.t = outer }()
 		w.failpoints.Try(t, kills, harness.Operation{
-			Name: op.name, Patience: op.patience, At: op.at,
+			Name: op.name, Steps: op.steps, Patience: op.patience, At: op.at,
 			Prepare: func() {
 				w.n++
 				if op.prepare != nil {

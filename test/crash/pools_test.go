@@ -63,7 +63,7 @@ func TestPools(t *testing.T) {
 			check: checkPool("", false),
 		},
 	} {
-		w.try(3, op)
+		w.try(2, op)
 	}
 	w.deleteAll()
 	w.Eventually("nothing left", w.Leftovers)

@@ -22,7 +22,7 @@ func TestSleep(t *testing.T) {
 			w.Kill()
 			w.Env = append(w.Env, "STEWARD_MINUTE=100ms")
 			w.Start()
-			w.try(4, operation{
+			w.try(2, operation{
 				name: "sleep and wake",
 				prepare: func(w *world) {
 					w.makeAutoSuspended(engine, size)
@@ -66,7 +66,7 @@ func (w *world) makeAutoSuspended(engine string, size int) {
 // awaitAsleep waits until the API says that the database sleeps; an error when steward has ended,
 // as is meant to happen: await would end the test.
 func (w *world) awaitAsleep() error {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		var d harness.Database
 		if _, _, err := w.TryCall("GET", w.db.Path(), nil, &d); err != nil {
 			return err

@@ -42,6 +42,7 @@ func threeNodeOperations(engine string) []operation {
 	return []operation{
 		{
 			name:    "create three",
+			steps:   80,
 			alike:   true,
 			prepare: func(w *world) {},
 			ask: func(w *world) (int, error) {
@@ -52,7 +53,8 @@ func threeNodeOperations(engine string) []operation {
 			check: checkCreated,
 		},
 		{
-			name: "switchover",
+			name:  "switchover",
+			steps: 92,
 			ask: func(w *world) (int, error) {
 				w.gone = w.Primary(w.db).Pid
 				return w.put(map[string]any{"type": "g6-standard-1"})
@@ -69,7 +71,8 @@ func threeNodeOperations(engine string) []operation {
 			},
 		},
 		{
-			name: "failover and re-join",
+			name:  "failover and re-join",
+			steps: 42,
 			ask: func(w *world) (int, error) {
 				w.gone = w.Primary(w.db).Pid
 				return 200, syscall.Kill(w.gone, syscall.SIGKILL)
@@ -78,6 +81,7 @@ func threeNodeOperations(engine string) []operation {
 		},
 		{
 			name:  "settings",
+			steps: 78,
 			alike: true,
 			prepare: func(w *world) {
 				w.threeNodes(engine)
@@ -90,6 +94,7 @@ func threeNodeOperations(engine string) []operation {
 		},
 		{
 			name:  "a library",
+			steps: 78,
 			alike: true,
 			prepare: func(w *world) {
 				w.threeNodes(engine)
@@ -106,6 +111,7 @@ func threeNodeOperations(engine string) []operation {
 		},
 		{
 			name:  "suspend",
+			steps: 17,
 			alike: true,
 			ask:   func(w *world) (int, error) { w.gone = 0; return w.post("/suspend") },
 			check: func(t *testing.T, w *world, accepted bool) {
@@ -118,6 +124,7 @@ func threeNodeOperations(engine string) []operation {
 		},
 		{
 			name:  "resume",
+			steps: 58,
 			alike: true,
 			prepare: func(w *world) {
 				w.threeNodes(engine)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/wait"
 	"steward/test/harness"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestUpgrade(t *testing.T) {
 	w := newWorld(t)
 	w.try(1, operation{
-		name: "try an upgrade", patience: time.Minute,
+		name: "try an upgrade", steps: 22, patience: time.Minute,
 		prepare: func(w *world) {
 			w.keeper("postgresql/15", 1)
 			if _, there := w.FindBackup(w.db, "tried"); !there {
@@ -31,8 +32,8 @@ func TestUpgrade(t *testing.T) {
 		check: checkTried,
 	})
 	var written func() int
-	w.try(2, operation{
-		name: "upgrade", patience: time.Minute, at: []string{"host: after ready"}, // the moved data serves, and isn't on record yet
+	w.try(1, operation{
+		name: "upgrade", steps: 65, patience: time.Minute, at: []string{"host: after ready"}, // the moved data serves, and isn't on record yet
 		prepare: func(w *world) {
 			w.backTo("postgresql", "15")
 			if !strings.Contains(w.pools(), `"label":"app"`) {
@@ -104,6 +105,7 @@ func (w *world) writeThroughPool() (stop func() int) {
 	ctx, cancel := context.WithCancel(context.Background())
 	d, c, port := w.db, w.cred, w.PoolPort(w.db)
 	written := make(chan int, 1)
+	rest := func() { _ = wait.Sleep(ctx, 10*time.Millisecond) } // full speed would take the processor from what is tried
 	go func() {
 		acknowledged := 0
 		defer func() { written <- acknowledged }()
@@ -113,10 +115,12 @@ func (w *world) writeThroughPool() (stop func() int) {
 				if _, err = conn.Exec(ctx, "INSERT INTO pooled VALUES (1)"); err == nil {
 					acknowledged++
 				}
+				rest()
 			}
 			if conn != nil {
 				_ = conn.Close(context.WithoutCancel(ctx))
 			}
+			rest()
 		}
 	}()
 	return sync.OnceValue(func() int {

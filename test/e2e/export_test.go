@@ -51,10 +51,14 @@ func TestExport(t *testing.T) {
 			if out, err := s.Command(append([]string{"backup", "export", d.Label, "one", "-o", file}, flags...)...); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			exportsTheSame(t, s, d, bucket, file, flags)
+			if d.Engine == "postgresql" || d.Encrypted || all() { // what else is in an archive makes no difference
+				exportsTheSame(t, s, d, bucket, file, flags)
+			}
 			startsByHand(t, s, d, c, file)
 			opensByHand(t, s, d, c, bucket, flags)
-			refusesDamage(t, s, d, bucket, flags)
+			if d.Engine == "postgresql" || all() {
+				refusesDamage(t, s, d, bucket, flags)
+			}
 		})
 	}
 }
@@ -87,8 +91,10 @@ func exportsTheSame(t *testing.T, s *harness.Server, d harness.Database, bucket,
 	id, dir := fmt.Sprint(d.ID), t.TempDir()
 	beside := []string{"--data", filepath.Join(dir, "nothing"), "--backups", "file://" + bucket}
 	ways := map[string][]string{
-		"to the standard output": append([]string{id, "one", "-o", "-"}, flags...),
-		"with the seal key":      append([]string{id, "one", "-o", "-", "--seal-key", filepath.Join(s.Data, "seal.key")}, beside...),
+		"with the seal key": append([]string{id, "one", "-o", "-", "--seal-key", filepath.Join(s.Data, "seal.key")}, beside...),
+	}
+	if !d.Encrypted || all() {
+		ways["to the standard output"] = append([]string{id, "one", "-o", "-"}, flags...)
 	}
 	if key, err := s.Command(append([]string{"backup", "key", d.Label}, flags...)...); err != nil || !strings.HasPrefix(key, "AGE-SECRET-KEY-1") {
 		t.Errorf("key: %v\n%s", err, key)

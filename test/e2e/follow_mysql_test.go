@@ -275,7 +275,7 @@ func TestFollowMariaDBOntoThreeNodes(t *testing.T) {
 				select {
 				case <-stop:
 					return
-				case <-time.After(3 * time.Millisecond): // what customers do between two purchases
+				case <-time.After(8 * time.Millisecond): // what customers do between two purchases
 				}
 				statement := []string{"INSERT INTO sales (note) VALUES ('small')", "UPDATE sales SET note = CONCAT(note, 'u') WHERE id = %d", "DELETE FROM sales WHERE id = %d"}[n%3]
 				if strings.Contains(statement, "%d") {

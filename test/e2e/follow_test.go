@@ -85,7 +85,7 @@ func nothingLeft(t *testing.T, source *sql.DB) {
 func customers(t *testing.T, db *sql.DB, statement func(r *rand.Rand, i int) string) (slower func(), stop func() (writes int, last time.Time)) {
 	t.Helper()
 	var think atomic.Int64
-	think.Store(int64(3 * time.Millisecond))
+	think.Store(int64(10 * time.Millisecond))
 	var mu sync.Mutex
 	var writes int
 	var last time.Time
@@ -125,8 +125,8 @@ func shops(r *rand.Rand, i int) string {
 	return []string{
 		fmt.Sprintf(`WITH c AS (INSERT INTO customers (name) VALUES (E'new %d\n\\ "quoted"') RETURNING id) INSERT INTO orders (customer, note) SELECT id, repeat('x', %d) FROM c`, i, r.IntN(20000)),
 		fmt.Sprintf(`UPDATE orders SET at = now() WHERE id = %d`, id/50*50), // its long note stays as it is
-		fmt.Sprintf(`UPDATE orders SET id = id + 1000000, note = NULL WHERE id = %d`, 20000+id),
-		fmt.Sprintf(`DELETE FROM orders WHERE id = %d`, 10000+id),
+		fmt.Sprintf(`UPDATE orders SET id = id + 1000000, note = NULL WHERE id = %d`, 8000+id),
+		fmt.Sprintf(`DELETE FROM orders WHERE id = %d`, 4000+id),
 		fmt.Sprintf(`UPDATE customers SET mood = 'bad', name = name || '!' WHERE id = %d`, id),
 		`UPDATE "odd ""name"."Ta\ble" SET d = d + 1 WHERE ctid = (SELECT min(ctid) FROM "odd ""name"."Ta\ble")`,
 		`INSERT INTO "odd ""name"."Ta\ble" SELECT "co""l", d FROM "odd ""name"."Ta\ble" LIMIT 1`,
@@ -144,7 +144,7 @@ func TestFollowPostgreSQL(t *testing.T) {
 	src, shop := followable(t)
 	exec1(t, shop, shopOfPostgreSQL)
 	exec1(t, shop, `INSERT INTO customers (name) SELECT 'Ä name ' || g || E'\t\n\\' FROM generate_series(1, 3000) g`)
-	exec1(t, shop, `INSERT INTO orders (customer, note) SELECT 1 + g % 3000, CASE WHEN g % 50 > 0 THEN md5(g::text) ELSE (SELECT string_agg(md5(g::text || i), '') FROM generate_series(1, 150) i) END FROM generate_series(1, 30000) g`)
+	exec1(t, shop, `INSERT INTO orders (customer, note) SELECT 1 + g % 3000, CASE WHEN g % 50 > 0 THEN md5(g::text) ELSE (SELECT string_agg(md5(g::text || i), '') FROM generate_series(1, 150) i) END FROM generate_series(1, 12000) g`)
 	exec1(t, shop, `INSERT INTO "odd ""name"."Ta\ble" SELECT decode(md5(g::text), 'hex'), g FROM generate_series(1, 200) g`)
 	exec1(t, shop, `INSERT INTO parts SELECT g, g::text FROM generate_series(0, 1999) g`)
 	exec1(t, shop, `CREATE TABLE pairs_a (n bigserial PRIMARY KEY); CREATE TABLE pairs_b (n bigserial PRIMARY KEY); CREATE TABLE emptied (n int PRIMARY KEY)`)

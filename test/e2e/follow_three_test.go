@@ -91,7 +91,7 @@ func sell(ctx context.Context, db *sql.DB, stop <-chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case <-time.After(3 * time.Millisecond): // what customers do between two purchases
+		case <-time.After(8 * time.Millisecond): // what customers do between two purchases
 		}
 		statement := []string{
 			"INSERT INTO sales (note) VALUES ('small')", "UPDATE sales SET note = note || 'u' WHERE id = %d", "DELETE FROM sales WHERE id = %d", "UPDATE sales SET id = -id WHERE id = %d",

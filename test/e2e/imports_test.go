@@ -12,7 +12,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"steward/internal/wait"
 	"steward/test/harness"
 )
 
@@ -76,6 +78,7 @@ func noneTold(t *testing.T, program string, secrets ...string) (end func()) {
 					told = append(told, strings.ReplaceAll(string(text), "\x00", " "))
 				}
 			}
+			_ = wait.Sleep(ctx, 50*time.Millisecond) // each program that moves a database runs for longer; without a rest a core would be kept busy
 		}
 	}()
 	return func() {
@@ -281,7 +284,7 @@ func TestMigrateIsKeptIn(t *testing.T) {
 // TestExportImport: what the command line writes can be read in, and a dump runs no command where it is read.
 func TestExportImport(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t, harness.Fresh())
+	s := harness.New(t)
 	for _, engine := range engines {
 		t.Run(engine, func(t *testing.T) {
 			label := "dump-" + strings.NewReplacer("/", "-", ".", "-").Replace(engine)
@@ -300,7 +303,11 @@ func TestExportImport(t *testing.T) {
 			}
 			dir := t.TempDir()
 			run("db", "database", "create", label, "copy")
-			for i, name := range []string{"plain.sql", "packed.sql.zst", "packed.sql.gz"} {
+			files := []string{"plain.sql", "packed.sql.zst", "packed.sql.gz"}
+			if engine != postgresql && !all() {
+				files = files[:1] // who wrote what is packed makes no difference
+			}
+			for i, name := range files {
 				file := filepath.Join(dir, name)
 				if out := run("db", "export", label, "-o", file, "--json"); !strings.Contains(out, `"database": "defaultdb"`) {
 					t.Errorf("export printed %s", out)
@@ -556,6 +563,7 @@ func underLoad(t testing.TB, db *sql.DB, statement string) (end func() int) {
 			if _, err := db.ExecContext(ctx, statement); err == nil {
 				n++
 			}
+			_ = wait.Sleep(ctx, 5*time.Millisecond) // full speed would take the processor from what is tried
 		}
 		done <- n
 	}()

@@ -102,7 +102,8 @@ func (h *history) archived() {
 	before, last := h.stored(), one(h.t, h.db, "SELECT pg_walfile_name(pg_current_wal_lsn())")
 	// The data is in memory, which counts as the server's: what it has would run out.
 	exec1(h.t, h.db, "TRUNCATE ballast")
-	exec1(h.t, h.db, fmt.Sprintf("INSERT INTO ballast SELECT repeat(md5(i::text), 300) FROM generate_series(1, %d) i", 2*16<<20/9600))
+	const rest = 18 << 20 // more than what a file of the log may have room for
+	exec1(h.t, h.db, fmt.Sprintf("INSERT INTO ballast SELECT repeat(md5(i::text), 300) FROM generate_series(1, %d) i", rest/9600))
 	h.s.Eventually(last+" archived", func() error {
 		for _, path := range h.stored() {
 			if !slices.Contains(before, path) && strings.Contains(filepath.Base(path), last) {

@@ -44,3 +44,12 @@ func TestRoundsOfWaitingAreTriedOnce(t *testing.T) {
 		t.Errorf("one that doesn't poll: %v", got)
 	}
 }
+
+// TestStepsThatAreSaid: an operation that says about how many failpoints it has isn't run to count them.
+func TestStepsThatAreSaid(t *testing.T) {
+	t.Setenv("STEWARD_CRASH", "")
+	never := func() (int, error) { panic("it was asked for") }
+	if got := (&Failpoints{}).steps(t, Operation{Steps: 3, Ask: never}); !slices.Equal(got, []int{1, 2, 3}) {
+		t.Errorf("%v are tried", got)
+	}
+}

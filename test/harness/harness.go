@@ -107,7 +107,7 @@ func Prepare(t testing.TB, options ...Option) *Server {
 	}
 	s.URL = "http://" + s.listen
 	if _, test := t.(*testing.T); test { // a benchmark measures the server alone
-		s.URL = apitest.Proxy(t, s.URL)
+		s.URL = apitest.Proxy(t, s.URL, s.binary)
 	}
 	config := fmt.Sprintf("metrics: {listen: '127.0.0.1:0'}\ngateway:\n  driver: %s\n  ports: %d-%d\nlimits: {requests_per_minute: 0, checks_per_minute: 0, host_checks_per_minute: 0}\n%s", driver(), first, first+set.ports-1, set.config)
 	if dir := EnginesFolder(); dir != "" && !strings.Contains(set.config, "engines:") {

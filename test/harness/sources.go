@@ -64,6 +64,38 @@ func byHandFolder(t testing.TB) string {
 	return dir
 }
 
+// made makes the data that a source begins with, once for all tests: the key has to change with the program and with the command.
+func made(t testing.TB, data, name, key string, command func(data string) *exec.Cmd) {
+	t.Helper()
+	err := testdir.Prepared(context.WithoutCancel(t.Context()), data, "source-"+name, key, func(kept string) error {
+		if err := os.Mkdir(kept, 0o700); err != nil {
+			return err
+		}
+		if os.Geteuid() == 0 {
+			if err := os.Chown(kept, someUID, someUID); err != nil {
+				return err
+			}
+		}
+		if out, err := command(kept).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w\n%s", err, out)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("make the data of a source: %v", err)
+	}
+}
+
+// digest is the part of a key that a program is.
+func digest(t testing.TB, program string) string {
+	t.Helper()
+	sum, err := testdir.Digest(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
 // certificate makes a source's certificate and key in a folder of its own.
 func (s *Source) certificate(t testing.TB, dir string) (certFile, keyFile string) {
 	t.Helper()
@@ -125,9 +157,9 @@ func PostgreSQLByHand(t testing.TB, settings ...string) Source {
 		t.Fatal(err)
 	}
 	data := filepath.Join(dir, "data")
-	if out, err := byHand(t, dir, filepath.Join(bin, "initdb"), "-D", data, "-U", "mover", "--pwfile", pass, "-A", "scram-sha-256", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync").CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
-	}
+	made(t, data, "postgresql", "1-"+digest(t, found[0]), func(data string) *exec.Cmd {
+		return byHand(t, dir, filepath.Join(bin, "initdb"), "-D", data, "-U", "mover", "--pwfile", pass, "-A", "scram-sha-256", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+	})
 	s.Open = func(t testing.TB, database string) *sql.DB {
 		db, err := sql.Open("pgx", fmt.Sprintf("host=127.0.0.1 port=%d user=mover password='%s' dbname=%s sslmode=disable", s.Port, strings.ReplaceAll(s.Password, `\`, `\\`), database))
 		if err != nil {
@@ -157,9 +189,9 @@ func MariaDBByHand(t testing.TB) Source {
 	dir := byHandFolder(t)
 	s := Source{Port: testdir.Ports(t, 1), Password: `se"cret\1`}
 	data := filepath.Join(dir, "data")
-	if out, err := byHand(t, dir, "mariadb-install-db", "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db").CombinedOutput(); err != nil {
-		t.Fatalf("mariadb-install-db: %v\n%s", err, out)
-	}
+	made(t, data, "mariadb", "1-"+digest(t, server), func(data string) *exec.Cmd {
+		return byHand(t, dir, "mariadb-install-db", "--no-defaults", "--datadir="+data, "--auth-root-authentication-method=normal", "--skip-test-db")
+	})
 	user := s.mover(t, dir)
 	s.openMySQL()
 	cert, key := s.certificate(t, dir)
@@ -214,15 +246,14 @@ func MySQLByHand(t testing.TB) Source {
 	dir := byHandFolder(t)
 	s := Source{Port: testdir.Ports(t, 1), Password: `se"cret\1`}
 	data := filepath.Join(dir, "data")
-	run := func(args ...string) *exec.Cmd {
+	run := func(data string, args ...string) *exec.Cmd {
 		return byHand(t, dir, build.Program("mysqld", append([]string{"--no-defaults", "--datadir=" + data, "--lc-messages-dir=" + build.Share, "--secure-file-priv=NULL", "--innodb-flush-log-at-trx-commit=0"}, args...)...)...)
 	}
-	if out, err := run("--initialize-insecure", "--init-file="+s.mover(t, dir)).CombinedOutput(); err != nil {
-		t.Fatalf("initialize: %v\n%s", err, out)
-	}
+	user := s.mover(t, dir)
+	made(t, data, "mysql", "1-"+build.ID(), func(data string) *exec.Cmd { return run(data, "--initialize-insecure", "--init-file="+user) })
 	s.openMySQL()
 	cert, key := s.certificate(t, dir)
-	startByHand(t, run("--ssl-cert="+cert, "--ssl-key="+key, "--port="+fmt.Sprint(s.Port), "--bind-address=127.0.0.1", "--mysqlx=OFF", "--socket="+filepath.Join(dir, "sock"),
+	startByHand(t, run(data, "--ssl-cert="+cert, "--ssl-key="+key, "--port="+fmt.Sprint(s.Port), "--bind-address=127.0.0.1", "--mysqlx=OFF", "--socket="+filepath.Join(dir, "sock"),
 		"--pid-file="+filepath.Join(dir, "pid"), "--log-bin="+filepath.Join(dir, "binlog"), "--server-id=77", "--performance-schema=OFF"), &s, "")
 	return s
 }

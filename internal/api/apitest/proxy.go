@@ -15,21 +15,21 @@ import (
 
 // Proxy stands before a server for as long as a test lasts, for every client that
 // the test uses, and fails the test for answers that the document doesn't
-// promise. The server itself gives the document: /openapi.yaml.
-func Proxy(t testing.TB, backend string) string {
+// promise. The server itself gives the document: /openapi.yaml; the first of a program
+// gives it for all, since to write, read and compile it takes a moment.
+func Proxy(t testing.TB, backend, program string) string {
 	t.Helper()
 	to, err := url.Parse(backend)
 	if err != nil {
 		t.Fatal(err)
 	}
-	document := sync.OnceValues(func() (*Document, error) { return fetch(backend) })
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.DisableCompression = true // what the client asked for goes through as it is
 	proxy := httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(to); r.Out.Host = r.In.Host },
 		Transport: transport,
 		ModifyResponse: func(r *http.Response) error {
-			d, err := document()
+			d, err := documentOf(program, backend)
 			if err != nil {
 				t.Errorf("the API's document: %v", err)
 				return nil
@@ -48,6 +48,29 @@ func Proxy(t testing.TB, backend string) string {
 		transport.CloseIdleConnections()
 	})
 	return server.URL
+}
+
+// documents are those of the programs whose servers were asked.
+var documents struct {
+	sync.Mutex
+	byProgram map[string]*Document
+}
+
+func documentOf(program, backend string) (*Document, error) {
+	documents.Lock()
+	defer documents.Unlock()
+	if d := documents.byProgram[program]; d != nil {
+		return d, nil
+	}
+	d, err := fetch(backend)
+	if err != nil {
+		return nil, err
+	}
+	if documents.byProgram == nil {
+		documents.byProgram = map[string]*Document{}
+	}
+	documents.byProgram[program] = d
+	return d, nil
 }
 
 func fetch(backend string) (*Document, error) {
