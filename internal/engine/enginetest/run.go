@@ -25,9 +25,9 @@ type Options struct {
 	// Refused reports whether an error is a refusal for want of a privilege, as
 	// opposed to an attempt that is misspelt and proves nothing. Nil takes any error.
 	Refused func(error) bool
-	// Intact looks, after each attempt, for what no attempt may bring about: a
-	// new superuser, a file. It may be nil.
-	Intact func(t *testing.T, s *Server)
+	// Intact gives a look that is taken of a server after each attempt, for what
+	// no attempt may bring about: a new superuser, a file. It may be nil.
+	Intact func(t *testing.T, s *Server) (look func(t *testing.T))
 	// NewUser are statements by which dbadmin makes a user newcomer with the
 	// password Newcomer-4Kq8. Without it there are no cases about points in time.
 	NewUser func(engine.Installation) []string
