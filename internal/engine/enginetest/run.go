@@ -100,6 +100,14 @@ var shortPath = []string{
 // internal/platform/host's, which patches them.
 var otherPath = []string{"a template made from nothing", "one server"}
 
+// otherParts are those of "one server" that a build of the same series may do in another way: it has libraries of its
+// own for TLS, passwords and collations, and extensions. All else is the series' own, and how we use it.
+var otherParts = []string{
+	"version", "bootstrap is repeatable, committed rows survive kill -9", "logins with TLS required", "a meter tells what is done",
+	"root password rotates", "statements are counted", "databases and users", "reload takes a new certificate", "read-only guard",
+	"stops cleanly with clients connected", "passwords are nowhere in the clear",
+}
+
 // checks are those that the bench's installation has to pass now.
 func (b *Bench) checks() []Check {
 	all := slices.Concat(basicCases(), replicationCases(), backupCases(), pitrCases(b.Options), b.Options.Checks)
