@@ -120,10 +120,13 @@ func WriteFiles(dir string, files map[string][]byte) error {
 }
 
 // fill writes the content. What is a file is copied within the kernel, or not at all.
-func fill(f *os.File, content io.Reader) error {
+func (t *tree) fill(f *os.File, content io.Reader) error {
 	in, ok := content.(*os.File)
 	if !ok {
-		_, err := io.Copy(f, content)
+		if t.buffer == nil {
+			t.buffer = make([]byte, bufferSize)
+		}
+		_, err := io.CopyBuffer(struct{ io.Writer }{f}, content, t.buffer) // a file would take a buffer of its own
 		return err
 	}
 	if unix.IoctlFileClone(int(f.Fd()), int(in.Fd())) == nil {

@@ -64,7 +64,11 @@ func tarOne(archive *tar.Writer, dir, path string, d fs.DirEntry) error {
 type tree struct {
 	root  *os.Root
 	owner *syscall.Stat_t
+	// buffer is what content goes through: a data folder has a thousand files, most of them small.
+	buffer []byte
 }
+
+const bufferSize = 64 << 10
 
 func newTree(dir string) (*tree, error) {
 	root, err := os.OpenRoot(dir)
@@ -75,7 +79,7 @@ func newTree(dir string) (*tree, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	return &tree{root, info.Sys().(*syscall.Stat_t)}, nil
+	return &tree{root: root, owner: info.Sys().(*syscall.Stat_t)}, nil
 }
 
 // Untar unpacks files and folders, owned as dir is, and never outside of it. A
@@ -134,7 +138,7 @@ func (t *tree) file(name string, content io.Reader) error {
 			return err
 		}
 	}
-	if err := fill(f, content); err != nil {
+	if err := t.fill(f, content); err != nil {
 		return err
 	}
 	return f.Close()

@@ -17,7 +17,7 @@ func basicCases() []Check {
 	return []Check{
 		{"a template made from nothing", templateFromNothing},
 		{"ping of nothing says starting", pingOfNothing},
-		{"one server", inTurn(func(t *testing.T, b *Bench) *Server { return b.Started(t) }, serverParts())},
+		{"one server", oneServer},
 		{"bootstrap survives a kill at any time", bootstrapKilled},
 		{"encryption at rest", encryption},
 	}
@@ -40,6 +40,15 @@ func inTurn[T any](start func(t *testing.T, b *Bench) T, parts []part[T]) func(t
 			}
 		}
 	}
+}
+
+// oneServer is what a server does that is alone.
+func oneServer(t *testing.T, b *Bench) {
+	parts := serverParts()
+	if b.other() {
+		parts = slices.DeleteFunc(parts, func(p part[*Server]) bool { return !slices.Contains(otherParts, p.name) })
+	}
+	inTurn(func(t *testing.T, b *Bench) *Server { return b.Started(t) }, parts)(t, b)
 }
 
 // serverParts are of one server that has just been started; any of them can be run alone.

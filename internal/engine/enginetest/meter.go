@@ -255,16 +255,17 @@ func shown(t *testing.T, s *Server) {
 // heldTables has a customer keep tables to a session of theirs, more than could be waited for one after the other, and others beside them.
 func heldTables(t *testing.T, s *Server) {
 	const held, others = 12, 200
-	var names, drops []string
+	var names, creates, drops []string
 	for i := range held + others {
 		name := fmt.Sprintf("beside_%d", i)
 		if i < held {
 			name = fmt.Sprintf("held_%d", i)
 			names = append(names, name)
 		}
-		s.tables(t, name)
+		creates = append(creates, "CREATE TABLE "+name+" (v int PRIMARY KEY)", "INSERT INTO "+name+" VALUES (1)")
 		drops = append(drops, "DROP TABLE "+name)
 	}
+	s.Exec(t, creates...)
 	db := s.DB(t, s.Login())
 	holder, err := db.Conn(t.Context())
 	must(t, err, "connect")
@@ -299,12 +300,6 @@ func heldTables(t *testing.T, s *Server) {
 	must(t, err, letGo)
 	must(t, holder.Close(), "close")
 	s.Exec(t, drops...)
-}
-
-// tables makes a table with a row.
-func (s *Server) tables(t *testing.T, name string) {
-	t.Helper()
-	s.Exec(t, "CREATE TABLE "+name+" (v int PRIMARY KEY)", "INSERT INTO "+name+" VALUES (1)")
 }
 
 // analyze has the server count what is in a table.

@@ -25,9 +25,9 @@ type Options struct {
 	// Refused reports whether an error is a refusal for want of a privilege, as
 	// opposed to an attempt that is misspelt and proves nothing. Nil takes any error.
 	Refused func(error) bool
-	// Intact looks, after each attempt, for what no attempt may bring about: a
-	// new superuser, a file. It may be nil.
-	Intact func(t *testing.T, s *Server)
+	// Intact gives a look that is taken of a server after each attempt, for what
+	// no attempt may bring about: a new superuser, a file. It may be nil.
+	Intact func(t *testing.T, s *Server) (look func(t *testing.T))
 	// NewUser are statements by which dbadmin makes a user newcomer with the
 	// password Newcomer-4Kq8. Without it there are no cases about points in time.
 	NewUser func(engine.Installation) []string
@@ -99,6 +99,14 @@ var shortPath = []string{
 // programs are found and do what the distribution's do. Clusters of three of it are
 // internal/platform/host's, which patches them.
 var otherPath = []string{"a template made from nothing", "one server"}
+
+// otherParts are those of "one server" that a build of the same series may do in another way: it has libraries of its
+// own for TLS, passwords and collations, and extensions. All else is the series' own, and how we use it.
+var otherParts = []string{
+	"version", "bootstrap is repeatable, committed rows survive kill -9", "logins with TLS required", "a meter tells what is done",
+	"root password rotates", "statements are counted", "databases and users", "reload takes a new certificate", "read-only guard",
+	"stops cleanly with clients connected", "passwords are nowhere in the clear",
+}
 
 // checks are those that the bench's installation has to pass now.
 func (b *Bench) checks() []Check {

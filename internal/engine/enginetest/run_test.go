@@ -15,4 +15,9 @@ func TestShortPathNamesChecks(t *testing.T) {
 			t.Errorf("there is no check %q", name)
 		}
 	}
+	for _, name := range otherParts {
+		if !slices.ContainsFunc(serverParts(), func(p part[*Server]) bool { return p.name == name }) {
+			t.Errorf("one server has no part %q", name)
+		}
+	}
 }

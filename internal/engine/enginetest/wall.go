@@ -10,12 +10,18 @@ import (
 // runAttempts runs the driver's table of attempts on one server. The order is
 // the table's; what one leaves behind the next may meet, as in life.
 func runAttempts(t *testing.T, b *Bench) {
-	s := b.Started(t)
+	s, look := b.Started(t), func(*testing.T) {}
+	if b.Options.Intact != nil {
+		look = b.Options.Intact(t, s)
+	}
 	for _, a := range b.Options.Attempts {
 		if a.Only != nil && !a.Only(b.Installation) {
 			continue
 		}
-		t.Run(a.Name, func(t *testing.T) { s.attempt(t, a) })
+		t.Run(a.Name, func(t *testing.T) {
+			s.attempt(t, a)
+			look(t)
+		})
 	}
 	t.Run("the server serves on", func(t *testing.T) {
 		must(t, b.Driver.Ping(t.Context(), s.Node), "ping")
@@ -51,9 +57,6 @@ func (s *Server) attempt(t *testing.T, a Attempt) {
 		a.After(t, s, last)
 	case !a.Allowed:
 		checkRefused(t, s.Bench, a, last)
-	}
-	if s.Bench.Options.Intact != nil {
-		s.Bench.Options.Intact(t, s)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // the checksum of every page that it sends, and a damaged one is an error: what
 // comes of it would look like a good backup.
 func (Driver) Backup(ctx context.Context, n engine.Node, w io.Writer, _ engine.Piper) error {
-	b, err := startBackupStream(ctx, n)
+	b, err := startBackupStream(ctx, n, true)
 	if err != nil {
 		return fmt.Errorf("backup: %w", err)
 	}

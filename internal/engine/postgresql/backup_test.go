@@ -3,6 +3,8 @@ package postgresql
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +40,40 @@ func indexDamage(t *testing.T, b *enginetest.Bench) {
 	}
 	if got := s.Text(t, "SELECT count(*) FROM pg_extension WHERE extname = 'amcheck'"); got != "0" {
 		t.Error("the extension is left")
+	}
+	pageDamage(t, s)
+}
+
+// pageDamage changes a byte of a row on the disk, beside the server, whose memory is sound: amcheck, which isn't there on a
+// replica and knows few kinds of files, has no part in finding it.
+func pageDamage(t *testing.T, s *enginetest.Server) {
+	t.Helper()
+	if err := New().Flush(t.Context(), s.Node); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkPages(t.Context(), s.Node); err != nil {
+		t.Fatalf("check of sound pages: %v", err)
+	}
+	rows, err := lookIn(t.Context(), s, firstDatabase, "SELECT pg_relation_filepath('public.shifted')")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(filepath.Join(s.Node.Data, rows[0][0]), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	const inFirstPage = 8000
+	b := make([]byte, 1)
+	if _, err := file.ReadAt(b, inFirstPage); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 0xff
+	if _, err := file.WriteAt(b, inFirstPage); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkPages(t.Context(), s.Node); err == nil || !strings.Contains(err.Error(), "checksum") {
+		t.Errorf("check of a damaged page: %v", err)
 	}
 }
 

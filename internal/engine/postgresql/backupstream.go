@@ -29,8 +29,9 @@ type backupStream struct {
 }
 
 // startBackupStream asks the server for one. The caller reads to the end,
-// then finishes, and closes in any case.
-func startBackupStream(ctx context.Context, n engine.Node) (*backupStream, error) {
+// then finishes, and closes in any case. One that nobody keeps has an empty
+// archive from 15 on: the server reads and verifies everything, and sends nothing.
+func startBackupStream(ctx context.Context, n engine.Node, kept bool) (*backupStream, error) {
 	major, err := majorOf(n.Installation)
 	if err != nil {
 		return nil, err
@@ -48,9 +49,14 @@ func startBackupStream(ctx context.Context, n engine.Node) (*backupStream, error
 	if err := b.keepWAL(ctx); err != nil {
 		return nil, errors.Join(err, b.close(ctx))
 	}
-	command := "BASE_BACKUP (LABEL 'steward', CHECKPOINT 'fast', WAL true, WAIT false, MANIFEST 'no')"
-	if !b.framed {
+	var command string
+	switch {
+	case !b.framed:
 		command = "BASE_BACKUP LABEL 'steward' FAST WAL NOWAIT MANIFEST 'no'"
+	case kept:
+		command = "BASE_BACKUP (LABEL 'steward', CHECKPOINT 'fast', WAL true, WAIT false, MANIFEST 'no')"
+	default:
+		command = "BASE_BACKUP (LABEL 'steward', CHECKPOINT 'fast', WAL true, WAIT false, MANIFEST 'no', TARGET 'blackhole')"
 	}
 	conn.Frontend().SendQuery(&pgproto3.Query{String: command})
 	if err := conn.Frontend().Flush(); err != nil {

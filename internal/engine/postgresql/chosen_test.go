@@ -55,8 +55,13 @@ func TestChosenSettings(t *testing.T) {
 // again, in its own units.
 func inForce(t *testing.T, s *enginetest.Server) {
 	t.Helper()
+	conn, err := asOurs(t.Context(), s.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeSoon(t.Context(), conn)
 	for _, c := range s.Node.Config.Values(s.Node.Server()) {
-		row, err := askOne(t.Context(), s.Node, "SELECT applied AND f.setting = '"+literal(chosenValue(c, s.Node))+"', current_setting(name) "+
+		row, err := queryOne(t.Context(), conn, "SELECT applied AND f.setting = '"+literal(chosenValue(c, s.Node))+"', current_setting(name) "+
 			"FROM pg_file_settings f WHERE name = '"+c.Setting()+"'")
 		if err != nil {
 			t.Fatal(err)

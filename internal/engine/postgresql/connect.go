@@ -180,15 +180,6 @@ func (Driver) Share(ctx context.Context, n engine.Node) (engine.Node, error) {
 	return n, nil
 }
 
-// alone is the node without a session that questions share.
-func alone(n engine.Node) engine.Node {
-	if n.Remote != nil {
-		remote := *n.Remote
-		remote.Session, n.Remote = nil, &remote
-	}
-	return n
-}
-
 // session is the one that questions share, or one of its own. It is released when it isn't needed any more.
 func session(ctx context.Context, n engine.Node) (conn *pgconn.PgConn, release func(), err error) {
 	if n.Remote != nil {
@@ -217,7 +208,17 @@ func literal(s string) string { return strings.ReplaceAll(s, "'", "''") }
 
 // askOne is ask for the single row of a query.
 func askOne(ctx context.Context, n engine.Node, sql string) ([]string, error) {
-	rows, err := ask(ctx, n, sql)
+	conn, release, err := session(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return queryOne(ctx, conn, sql)
+}
+
+// queryOne is query for the single row of a query.
+func queryOne(ctx context.Context, conn *pgconn.PgConn, sql string) ([]string, error) {
+	rows, err := query(ctx, conn, sql)
 	if err != nil {
 		return nil, err
 	}

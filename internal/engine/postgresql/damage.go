@@ -46,9 +46,9 @@ func (Driver) Check(ctx context.Context, n engine.Node, within func(bytes int64)
 	return nil
 }
 
-// checkPages reads a base backup and forgets it.
+// checkPages has a base backup made that nobody keeps.
 func checkPages(ctx context.Context, n engine.Node) error {
-	b, err := startBackupStream(ctx, n)
+	b, err := startBackupStream(ctx, n, false)
 	if err != nil {
 		return err
 	}

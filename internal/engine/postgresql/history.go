@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"steward/internal/cluster"
 	"steward/internal/engine"
 )
@@ -85,8 +87,8 @@ const descentQuery = `WITH wal AS (
 		(SELECT min(substr(name, 9)) FROM wal), pg_size_bytes(current_setting('wal_segment_size'))
 	FROM newest`
 
-func askDescent(ctx context.Context, n engine.Node) (descent, error) {
-	row, err := askOne(ctx, n, descentQuery)
+func askDescent(ctx context.Context, conn *pgconn.PgConn) (descent, error) {
+	row, err := queryOne(ctx, conn, descentQuery)
 	if err != nil {
 		return descent{}, err
 	}
@@ -111,18 +113,23 @@ func askDescent(ctx context.Context, n engine.Node) (descent, error) {
 	return d, err
 }
 
-// checkHistory compares a replica with its source, if that can be asked and is
-// a primary. Else there is nothing to say: the replica will stream or not.
-func checkHistory(ctx context.Context, n engine.Node) error {
-	replica, err := askDescent(ctx, n)
+// checkHistory compares a replica, which conn asks, with its source, if that can be asked
+// and is a primary. Else there is nothing to say: the replica will stream or not.
+func checkHistory(ctx context.Context, n engine.Node, conn *pgconn.PgConn) error {
+	replica, err := askDescent(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("follow: look at the replica's history: %w", err)
 	}
 	at := n
 	at.Run, at.Listen, at.Role = n.Source.Run, n.Source.Listen, cluster.Primary
-	source, err := askDescent(ctx, at)
-	if err != nil || source.recovering {
+	there, err := asOurs(ctx, at)
+	if err != nil {
 		return nil // a source that doesn't answer proves nothing
+	}
+	defer closeSoon(ctx, there)
+	source, err := askDescent(ctx, there)
+	if err != nil || source.recovering {
+		return nil // nor does one that is no primary
 	}
 	if why := replica.partsFrom(source); why != nil {
 		return fmt.Errorf("follow: %w: %w", engine.ErrDiverged, why)

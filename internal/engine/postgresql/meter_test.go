@@ -134,12 +134,17 @@ func measuresWithoutSizes(t *testing.T, s *enginetest.Server, b *enginetest.Benc
 func measuresThroughResets(t *testing.T, s *enginetest.Server, _ *enginetest.Bench) {
 	s.Exec(t, "CREATE TABLE work AS SELECT generate_series(1, 10000) AS v")
 	resets := []string{"SELECT pg_stat_reset()", "SELECT pg_stat_reset_shared('bgwriter')", "SELECT pg_stat_reset_shared('archiver')", "SELECT pg_stat_reset_shared('wal')", "SELECT public.pg_stat_statements_reset()"}
-	if _, err := askIn(t.Context(), s, "CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public"); err != nil {
+	conn, err := asAdminIn(t.Context(), s.Node, firstDatabase, ownParameters())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeSoon(t.Context(), conn)
+	if _, err := query(t.Context(), conn, "CREATE EXTENSION IF NOT EXISTS pg_stat_statements SCHEMA public"); err != nil {
 		t.Logf("without the statements' statistics: %v", err)
 		resets = resets[:len(resets)-1]
 	}
 	allowed := enginetest.MeasuresThroughResets(t, s, resets, func(ctx context.Context, sql string) error {
-		_, err := askIn(ctx, s, sql)
+		_, err := query(ctx, conn, sql)
 		return err
 	}, "SELECT count(*) FROM work")
 	t.Logf("of a customer's own: %q", allowed)

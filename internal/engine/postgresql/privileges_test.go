@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -25,8 +26,13 @@ func refused(err error) bool {
 }
 
 // intact is what no attempt may change: who is powerful, and which files are there.
-func intact(t *testing.T, s *enginetest.Server) {
+func intact(t *testing.T, s *enginetest.Server) (look func(t *testing.T)) {
 	t.Helper()
+	conn, err := asOurs(t.Context(), s.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeSoon(context.Background(), conn) })
 	queries := map[string]string{
 		"powerful roles": `SELECT coalesce(string_agg(rolname, ' '), 'none') FROM pg_roles
 			WHERE rolname <> 'steward' AND (rolsuper OR rolreplication OR rolbypassrls)`,
@@ -47,18 +53,21 @@ func intact(t *testing.T, s *enginetest.Server) {
 	for _, what := range whats {
 		columns = append(columns, "("+queries[what]+")")
 	}
-	row, err := askOne(t.Context(), s.Node, "SELECT "+strings.Join(columns, ", "))
-	if err != nil {
-		t.Fatalf("look for %s: %v", strings.Join(whats, ", "), err)
-	}
-	for i, what := range whats {
-		if row[i] != "none" {
-			t.Errorf("%s: %s", what, row[i])
+	return func(t *testing.T) {
+		t.Helper()
+		row, err := queryOne(t.Context(), conn, "SELECT "+strings.Join(columns, ", "))
+		if err != nil {
+			t.Fatalf("look for %s: %v", strings.Join(whats, ", "), err)
 		}
-	}
-	files, err := os.ReadDir(s.Node.Tmp)
-	if err != nil || len(files) > 0 {
-		t.Errorf("files outside the data folder: %v, %v", files, err)
+		for i, what := range whats {
+			if row[i] != "none" {
+				t.Errorf("%s: %s", what, row[i])
+			}
+		}
+		files, err := os.ReadDir(s.Node.Tmp)
+		if err != nil || len(files) > 0 {
+			t.Errorf("files outside the data folder: %v, %v", files, err)
+		}
 	}
 }
 

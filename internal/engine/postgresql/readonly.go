@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"steward/internal/engine"
 )
 
@@ -13,7 +15,12 @@ import (
 // their next transaction is read-only; transactions begun before the guard end
 // here. A customer may lift it in a session of theirs, to delete and to vacuum.
 func (Driver) SetReadOnly(ctx context.Context, n engine.Node, on bool) error {
-	g, err := readGuard(ctx, n)
+	conn, err := guarded(ctx, n)
+	if err != nil {
+		return fmt.Errorf("set read-only: %w", err)
+	}
+	defer func() { closeSoon(ctx, conn) }()
+	g, err := readGuard(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("set read-only: %w", err)
 	}
@@ -21,10 +28,12 @@ func (Driver) SetReadOnly(ctx context.Context, n engine.Node, on bool) error {
 		return fmt.Errorf("set read-only: the node's files say %s; they have to be written first", g.inFiles)
 	}
 	if g.effective != onOff(on) {
-		if err := reload(ctx, n); err != nil {
+		since, err := reload(ctx, conn, func() { closeSoon(ctx, conn) }, func() (*pgconn.PgConn, error) { return guarded(ctx, n) })
+		if err != nil {
 			return fmt.Errorf("set read-only: %w", err)
 		}
-		if g, err = readGuard(ctx, n); err != nil {
+		conn = since
+		if g, err = readGuard(ctx, conn); err != nil {
 			return fmt.Errorf("set read-only: %w", err)
 		}
 		if g.effective != onOff(on) {
@@ -34,7 +43,7 @@ func (Driver) SetReadOnly(ctx context.Context, n engine.Node, on bool) error {
 	if !on {
 		return nil
 	}
-	if err := endTransactions(ctx, n, g.since); err != nil {
+	if err := endTransactions(ctx, conn, g.since); err != nil {
 		return fmt.Errorf("set read-only: %w", err)
 	}
 	return nil
@@ -46,16 +55,17 @@ type guard struct {
 	inFiles, effective, since string
 }
 
-// readGuard leaves out the start-up parameter that would hide the server's own value.
-func readGuard(ctx context.Context, n engine.Node) (guard, error) {
+// guarded is a session of ours that the guard is in effect for, as for customers': without
+// the start-up parameter that would hide the server's own value.
+func guarded(ctx context.Context, n engine.Node) (*pgconn.PgConn, error) {
 	parameters := ownParameters()
 	delete(parameters, "default_transaction_read_only")
-	conn, err := connectAsOurs(ctx, n, login{password: n.AdminPassword, database: adminDatabase, parameters: parameters})
-	if err != nil {
-		return guard{}, err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	rows, err := query(ctx, conn, `SELECT
+	return connectAsOurs(ctx, n, login{password: n.AdminPassword, database: adminDatabase, parameters: parameters})
+}
+
+// readGuard asks a guarded session.
+func readGuard(ctx context.Context, conn *pgconn.PgConn) (guard, error) {
+	row, err := queryOne(ctx, conn, `SELECT
 		(SELECT setting FROM pg_catalog.pg_file_settings
 			WHERE name = 'default_transaction_read_only' ORDER BY seqno DESC LIMIT 1),
 		pg_catalog.current_setting('default_transaction_read_only'),
@@ -63,19 +73,14 @@ func readGuard(ctx context.Context, n engine.Node) (guard, error) {
 	if err != nil {
 		return guard{}, err
 	}
-	return guard{inFiles: rows[0][0], effective: rows[0][1], since: rows[0][2]}, nil
+	return guard{inFiles: row[0], effective: row[1], since: row[2]}, nil
 }
 
 // endTransactions ends the sessions whose transaction is older than the guard
 // and waits until they are gone. On a replica all of them only read.
-func endTransactions(ctx context.Context, n engine.Node, since string) error {
+func endTransactions(ctx context.Context, conn *pgconn.PgConn, since string) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	conn, err := asAdmin(ctx, n, n.AdminPassword)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
 	for {
 		rows, err := query(ctx, conn, `SELECT pg_catalog.count(pg_catalog.pg_terminate_backend(pid))
 			FROM pg_catalog.pg_stat_activity

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"steward/internal/engine"
 	"steward/internal/wait"
 )
@@ -20,11 +22,17 @@ import (
 // Reload makes the server read its files again and looks at what came of it,
 // since PostgreSQL itself answers nothing and goes on with the old values.
 func (Driver) Reload(ctx context.Context, n engine.Node) (restart bool, err error) {
-	if err := reload(ctx, n); err != nil {
+	before, release, err := session(ctx, n)
+	if err != nil {
 		return false, fmt.Errorf("reload: %w", err)
 	}
+	conn, err := reload(ctx, before, release, func() (*pgconn.PgConn, error) { return asOurs(ctx, n) })
+	if err != nil {
+		return false, fmt.Errorf("reload: %w", err)
+	}
+	defer closeSoon(ctx, conn)
 	// A setting that waits for a restart counts as an error in the file, too.
-	row, err := askOne(ctx, n, `SELECT
+	row, err := queryOne(ctx, conn, `SELECT
 		(SELECT count(*) FROM pg_catalog.pg_settings WHERE pending_restart),
 		(SELECT pg_catalog.string_agg(name || ': ' || error, '; ') FROM pg_catalog.pg_file_settings
 			WHERE error IS NOT NULL AND NOT coalesce(name IN (SELECT name FROM pg_catalog.pg_settings WHERE pending_restart), false)),
@@ -47,24 +55,33 @@ func (Driver) Reload(ctx context.Context, n engine.Node) (restart bool, err erro
 // comes after everything else it does in a reload. It read it after the signal
 // if that was at a later time by the server's own clock, and at another one than
 // before: the clock may have been set back.
-func reload(ctx context.Context, n engine.Node) error {
-	row, err := askOne(ctx, n, "SELECT pg_catalog.pg_conf_load_time(), pg_catalog.clock_timestamp(), pg_catalog.pg_reload_conf()")
+//
+// The signal is sent in a session that is released then, and what is returned is
+// one that has begun since: we never take two of the server's.
+func reload(ctx context.Context, before *pgconn.PgConn, release func(), begin func() (*pgconn.PgConn, error)) (*pgconn.PgConn, error) {
+	row, err := queryOne(ctx, before, "SELECT pg_catalog.pg_conf_load_time(), pg_catalog.clock_timestamp(), pg_catalog.pg_reload_conf()")
+	release()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	isDone := fmt.Sprintf("SELECT pg_catalog.pg_conf_load_time() > '%s' AND pg_catalog.pg_conf_load_time() <> '%s'", row[1], row[0])
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	for {
-		row, err := askOne(ctx, alone(n), isDone)
+		since, err := begin()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if row[0] == "t" {
-			return nil
+		row, err := queryOne(ctx, since, isDone)
+		if err == nil && row[0] == "t" {
+			return since, nil
+		}
+		closeSoon(ctx, since)
+		if err != nil {
+			return nil, err
 		}
 		if err := pause(ctx); err != nil {
-			return fmt.Errorf("the server doesn't read its files: %w", err)
+			return nil, fmt.Errorf("the server doesn't read its files: %w", err)
 		}
 	}
 }

@@ -177,7 +177,12 @@ func (Driver) Follow(ctx context.Context, n engine.Node) (afresh bool, err error
 }
 
 func follow(ctx context.Context, n engine.Node) error {
-	row, err := askOne(ctx, n, "SELECT pg_is_in_recovery(), current_setting('primary_conninfo')")
+	conn, err := asOurs(ctx, n)
+	if err != nil {
+		return fmt.Errorf("follow: %w", err)
+	}
+	defer func() { closeSoon(ctx, conn) }()
+	row, err := queryOne(ctx, conn, "SELECT pg_is_in_recovery(), current_setting('primary_conninfo')")
 	if err != nil {
 		return fmt.Errorf("follow: %w", err)
 	}
@@ -185,11 +190,13 @@ func follow(ctx context.Context, n engine.Node) error {
 		return errors.New("follow: the server runs as a primary; it has to be started anew to be a replica")
 	}
 	if row[1] != sourceConninfo(n) {
-		if err := reload(ctx, n); err != nil {
+		since, err := reload(ctx, conn, func() { closeSoon(ctx, conn) }, func() (*pgconn.PgConn, error) { return asOurs(ctx, n) })
+		if err != nil {
 			return fmt.Errorf("follow: %w", err)
 		}
+		conn = since
 	}
-	return checkHistory(ctx, n)
+	return checkHistory(ctx, n, conn)
 }
 
 // Compare implements engine.Replicator: replicas have the primary's own pages, whose

@@ -192,10 +192,17 @@ func walIsGone(t *testing.T, b *enginetest.Bench) {
 	away := c.Nodes[1]
 	source := away.Node.Source
 	cut(t, away)
-	for range 80 {
-		one(t, c.Primary, "SELECT pg_logical_emit_message(false, 'steward', 'x') < pg_switch_wal()")
+	conn, err := asOurs(t.Context(), c.Primary.Node)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := ask(t.Context(), c.Primary.Node, "CHECKPOINT"); err != nil {
+	defer closeSoon(t.Context(), conn)
+	for range 80 {
+		if _, err := query(t.Context(), conn, "SELECT pg_logical_emit_message(false, 'steward', 'x') < pg_switch_wal()"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := query(t.Context(), conn, "CHECKPOINT"); err != nil {
 		t.Fatal(err)
 	}
 	away.Node.Source = source
