@@ -35,6 +35,8 @@ UNWATCHED := compress/flate compress/gzip hash/crc32 hash/fnv crypto/md5 crypto/
 	$(addprefix golang.org/x/crypto/,chacha20 chacha20poly1305 internal/alias internal/poly1305) \
 	github.com/klauspost/compress/zstd/internal/xxhash
 RACE := -race $(foreach pattern,$(UNWATCHED),-gcflags=$(pattern)=-race=false)
+# Of bench's packages, those with tests: to link the others takes a second each, and nothing in them would run. Lint compiles them.
+TESTED_BENCH := $(patsubst %/,steward/%,$(sort $(dir $(shell grep -lE '^func (Test[^M]|Fuzz|Example)' bench/*_test.go bench/*/*_test.go))))
 # At its end the race detector waits a second for what other threads may still report.
 export GORACE ?= atexit_sleep_ms=50
 # Flags of bench/failover: FAILOVER=-help lists them.
@@ -80,7 +82,7 @@ test: engines-ci ## Test everything, our code with the race detector (PACKAGES=.
 	@packages=$$($(GO) list $(PACKAGES)); failed=0; \
 	longest=$$(printf 'steward/%s\n' $(LONGEST) | grep -xF "$$packages" || true); \
 	packages=$$(printf '%s\n' $$longest; grep -vxF "$$longest" <<<"$$packages" || true); \
-	inside=$$(grep -vE '^steward/(test/|bench)' <<<"$$packages" || true); outside=$$(grep -E '^steward/(test/|bench)' <<<"$$packages" || true); \
+	inside=$$(grep -vE '^steward/(test/|bench)' <<<"$$packages" || true); outside=$$({ grep -E '^steward/test/'; printf '%s\n' $(TESTED_BENCH) | grep -xF "$$packages"; } <<<"$$packages" || true); \
 	if [ -n "$$inside" ]; then GOGC=300 $(GO) test $(RACE) -vet=off -ldflags=-w -count=1 -timeout 30m $(SIDE_BY_SIDE) $$inside || failed=1; fi; \
 	if [ -n "$$outside" ]; then CGO_ENABLED=0 $(GO) test -vet=off -ldflags=-w -count=1 -timeout 30m $(SIDE_BY_SIDE) $$outside || failed=1; fi; \
 	exit $$failed

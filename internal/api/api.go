@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -67,6 +68,8 @@ type API struct {
 	limits  limits
 	// deliveries has the routes' ways out by their patterns; deliverAsIs for those it lacks.
 	deliveries map[string]delivery
+	// document and document30 make the document the first time.
+	document, document30 func() ([]byte, error)
 	// suspects bounds the look-ups for addresses that failed too often.
 	suspects chan struct{}
 }
@@ -93,6 +96,7 @@ func New(o Options) *API {
 		deliveries: map[string]delivery{"GET /openapi.yaml": deliverPacked, "GET /openapi-3.0.json": deliverPacked, "GET /docs": deliverPacked},
 	}
 	a.huma = humago.New(a.mux, config())
+	a.document, a.document30 = sync.OnceValues(a.huma.OpenAPI().YAML), sync.OnceValues(a.makeDocument30)
 	a.documentShared()
 	a.registerEngines()
 	a.registerTypes()

@@ -17,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"steward/internal/account"
 	"steward/internal/api"
 	"steward/internal/api/apitest"
@@ -282,18 +280,12 @@ type documentOperation struct {
 
 // documented are all operations of the API document by "METHOD path", with
 // path parameters replaced by something that doesn't exist.
-func documented(t *testing.T, a *api.API) map[string]documentOperation {
+func documented(t *testing.T) map[string]documentOperation {
 	t.Helper()
-	text, err := os.ReadFile(documentPath)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var d struct {
 		Paths map[string]map[string]documentOperation `yaml:"paths"`
 	}
-	if err := yaml.Unmarshal(text, &d); err != nil {
-		t.Fatal(err)
-	}
+	readDocument(t, &d)
 	all := map[string]documentOperation{}
 	missing := strings.NewReplacer("{username}", "nobody", "{accountName}", "nobody", "{id}", "none", "{engine}", "none", "{series}", "0")
 	numbered := regexp.MustCompile(`\{\w+Id\}`)
@@ -314,7 +306,7 @@ func TestEveryOperation(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	noScope := b.weakToken(t)
-	for name, op := range documented(t, b.api) {
+	for name, op := range documented(t) {
 		method, path, _ := strings.Cut(name, " ")
 		if op.Scope == "" {
 			t.Errorf("%s declares no scope", name)

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -43,16 +42,10 @@ type deliveryDocument struct {
 	} `yaml:"components"`
 }
 
-func documentOf(t *testing.T, b *bench) deliveryDocument {
+func documentOf(t *testing.T) deliveryDocument {
 	t.Helper()
-	text, err := os.ReadFile(documentPath)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var d deliveryDocument
-	if err := yaml.Unmarshal(text, &d); err != nil {
-		t.Fatal(err)
-	}
+	readDocument(t, &d)
 	return d
 }
 
@@ -111,7 +104,7 @@ func (b *bench) oneOfEach() *strings.Replacer {
 func TestRepeatedGetIsNotModified(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	there, d := b.oneOfEach(), documentOf(t, b)
+	there, d := b.oneOfEach(), documentOf(t)
 	tagged, secret := 0, 0
 	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
 		op, ok := d.Paths[path]["get"]
@@ -160,7 +153,7 @@ func TestRepeatedGetIsNotModified(t *testing.T) {
 func TestSecretsAreMarked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	there, d := b.oneOfEach(), documentOf(t, b)
+	there, d := b.oneOfEach(), documentOf(t)
 	found := 0
 	for path, methods := range d.Paths {
 		for method, op := range methods {

@@ -12,8 +12,9 @@ import (
 	"steward/internal/account"
 )
 
-// Document is the OpenAPI document, in YAML.
-func (a *API) Document() ([]byte, error) { return a.huma.OpenAPI().YAML() }
+// Document is the OpenAPI document, in YAML. It is made when it is first asked for, and kept: anybody may ask, and to write it takes
+// as long as many requests.
+func (a *API) Document() ([]byte, error) { return a.document() }
 
 // sharedResponse is an answer that stands once in the document, for all
 // operations that may send it.

@@ -9,8 +9,10 @@ import (
 // Document30 is the OpenAPI document in the form of version 3.0.3, in JSON, for
 // generators of clients that don't read 3.1 yet. Of the API it says no more than
 // Document, and in a few places less; besides, it has what generators of command-line
-// clients need.
-func (a *API) Document30() ([]byte, error) {
+// clients need. It is made once, as Document is.
+func (a *API) Document30() ([]byte, error) { return a.document30() }
+
+func (a *API) makeDocument30() ([]byte, error) {
 	text, err := a.huma.OpenAPI().Downgrade()
 	if err != nil {
 		return nil, fmt.Errorf("document in version 3.0: %w", err)

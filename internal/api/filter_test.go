@@ -3,26 +3,18 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"steward/internal/account"
-	"steward/internal/api"
 	"steward/internal/monitor"
 	"steward/internal/store"
 )
 
 // lists are the paths of all documented operations that answer an array of data.
-func lists(t *testing.T, a *api.API) []string {
+func lists(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile(documentPath)
-	if err != nil {
-		t.Fatal(err)
-	}
 	type schema struct {
 		Ref        string `yaml:"$ref"`
 		Type       any
@@ -36,9 +28,7 @@ func lists(t *testing.T, a *api.API) []string {
 		}
 		Components struct{ Schemas map[string]schema }
 	}
-	if err := yaml.Unmarshal(text, &d); err != nil {
-		t.Fatal(err)
-	}
+	readDocument(t, &d)
 	var paths []string
 	for path, methods := range d.Paths {
 		answer := methods["get"].Responses["200"].Content["application/json"].Schema
@@ -109,7 +99,7 @@ func TestFiltersAreObeyed(t *testing.T) {
 	b.failedNotice(t)
 	named := strings.NewReplacer("{instanceId}", fmt.Sprint(database), "{serviceId}", fmt.Sprint(service), "{ticketId}", fmt.Sprint(ticket), "{serviceType}", "dbaas", "{alertId}", "1", "{channelId}", "1")
 	empty := 0
-	for _, path := range lists(t, b.api) {
+	for _, path := range lists(t) {
 		place := named.Replace(path)
 		for _, bad := range []string{`{`, `[]`, `{"no_such_member":1}`, `{"id":{"+like":1}}`} {
 			if r := b.send("GET", place, b.full, "", "X-Filter", bad); r.StatusCode != 400 || !strings.HasPrefix(r.faults()[0], "X-Filter: ") {

@@ -48,7 +48,7 @@ func TestLimitsOfServersTogether(t *testing.T) {
 func TestStatsLimit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *api.Options) { o.RequestsPerMinute, o.StatsPerMinute = 500, 2 })
-	for name := range documented(t, b.api) {
+	for name := range documented(t) {
 		method, path, _ := strings.Cut(name, " ")
 		if want := map[bool]string{true: "2", false: "500"}[strings.HasSuffix(path, "/stats")]; method == "GET" {
 			// A token each, so that none runs out.

@@ -4,11 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
-
-	"go.yaml.in/yaml/v3"
 
 	"steward/internal/account"
 	"steward/internal/cluster"
@@ -59,14 +56,8 @@ func (b *bench) mark(t *testing.T, username string, how func(*store.Tx, context.
 // operatorPaths are all operations of operators, as the document has them.
 func operatorPaths(t *testing.T) (all []string) {
 	t.Helper()
-	text, err := os.ReadFile(documentPath)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var d struct{ Paths map[string]map[string]any }
-	if err := yaml.Unmarshal(text, &d); err != nil {
-		t.Fatal(err)
-	}
+	readDocument(t, &d)
 	for path, methods := range d.Paths {
 		for method := range methods {
 			if strings.HasPrefix(path, "/v4/operator/") {

@@ -18,7 +18,7 @@ func TestSuspendedAccount(t *testing.T) {
 	if _, err := accounts.Suspend(t.Context(), account.First, account.Audit{}); err != nil {
 		t.Fatal(err)
 	}
-	for name, op := range documented(t, b.api) {
+	for name, op := range documented(t) {
 		method, path, _ := strings.Cut(name, " ")
 		if r := b.send(method, path, b.full, "{}"); r.StatusCode != http.StatusForbidden || !strings.Contains(r.body, "Your account is suspended") {
 			t.Errorf("%s: %d %s", name, r.StatusCode, r.body)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.yaml.in/yaml/v3"
 
 	"steward/internal/account"
 	"steward/internal/cluster"
@@ -170,10 +168,6 @@ func (o tenantOperation) at(ids map[string]string) string {
 // tenantOperations are all of the document's, in the order of their paths.
 func tenantOperations(t *testing.T, b *bench) []tenantOperation {
 	t.Helper()
-	text, err := os.ReadFile(documentPath)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var d struct {
 		Paths map[string]map[string]struct {
 			Scope       string `yaml:"x-scope"`
@@ -187,9 +181,7 @@ func tenantOperations(t *testing.T, b *bench) []tenantOperation {
 			} `yaml:"requestBody"`
 		}
 	}
-	if err := yaml.Unmarshal(text, &d); err != nil {
-		t.Fatal(err)
-	}
+	readDocument(t, &d)
 	var all []tenantOperation
 	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
 		if strings.HasPrefix(path, "/v4/operator/") { // TestOperatorsAlone
@@ -574,18 +566,28 @@ func TestForeignIDsTakeAsLong(t *testing.T) {
 }
 
 // compare is the ratio, of at least 1, of the median times of an operation with two
-// sets of ids, of requests that are sent in turn.
-func (b *bench) compare(o tenantOperation, token string, ids ...map[string]string) float64 {
-	const rounds = 21
+// sets of ids, of requests that are sent in turn: few where they show already that there is no difference.
+func (b *bench) compare(o tenantOperation, token string, ids ...map[string]string) (ratio float64) {
+	direct := *b
+	direct.handler = b.api // to check the answers would take as long as to make them
+	const most, few, alike = 21, 7, 1.2
 	var times [2][]time.Duration
-	for i := range 2 * rounds {
+	for i := range 2 * most {
 		which := (i + i/2) % 2 // neither is always the first of two
 		began := time.Now()
-		b.send(o.method, o.at(ids[which]), token, "")
+		direct.send(o.method, o.at(ids[which]), token, "")
 		times[which] = append(times[which], time.Since(began))
+		if i+1 == 2*few || i+1 == 2*most {
+			one, other := median(times[0]), median(times[1])
+			if ratio = max(one, other) / min(one, other); ratio < alike {
+				break
+			}
+		}
 	}
-	slices.Sort(times[0])
-	slices.Sort(times[1])
-	one, other := float64(times[0][rounds/2]), float64(times[1][rounds/2])
-	return max(one, other) / min(one, other)
+	return ratio
+}
+
+// median is that of an odd number of times.
+func median(times []time.Duration) float64 {
+	return float64(slices.Sorted(slices.Values(times))[len(times)/2])
 }

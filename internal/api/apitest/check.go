@@ -84,30 +84,26 @@ func (d *Document) response(a Answer, pointer string) error {
 	if name, ok := strings.CutPrefix(pointer, "/components/responses/"); ok && sharedStatus[name] != a.Status {
 		return fmt.Errorf("the document wants %d (%s)", sharedStatus[name], name)
 	}
-	promised, pointer := d.follow(map[string]any{"$ref": "#" + pointer}, pointer)
-	if promised == nil {
+	r := d.promised(pointer)
+	if r == nil {
 		return errors.New("the status isn't documented")
 	}
-	return errors.Join(d.headers(a, promised, pointer), d.body(a, promised, pointer))
+	return errors.Join(d.headers(a, r), d.body(a, r))
 }
 
-func (d *Document) headers(a Answer, promised map[string]any, pointer string) error {
-	documented, _ := promised["headers"].(map[string]any)
+func (d *Document) headers(a Answer, r *response) error {
 	var errs []error
-	names := make([]string, 0, len(documented))
-	for name, node := range documented {
-		names = append(names, http.CanonicalHeaderKey(name))
-		header, at := d.follow(node, pointer+"/headers/"+escape(name))
-		values := a.Header.Values(name)
+	for name, header := range r.headers {
+		values := a.Header[name]
 		switch {
-		case len(values) == 0 && header["required"] == true:
-			errs = append(errs, fmt.Errorf("header %s is missing", name))
+		case len(values) == 0 && header.required:
+			errs = append(errs, fmt.Errorf("header %s is missing", header.name))
 		case len(values) > 0:
-			errs = append(errs, d.header(name, values[0], at))
+			errs = append(errs, d.header(header.name, values[0], header.pointer))
 		}
 	}
 	for name := range a.Header {
-		if !slices.Contains(names, name) && !slices.Contains(transport, name) {
+		if _, documented := r.headers[name]; !documented && !slices.Contains(transport, name) {
 			errs = append(errs, fmt.Errorf("header %s isn't documented", name))
 		}
 	}
@@ -130,8 +126,8 @@ func (d *Document) header(name, value, pointer string) error {
 	return nil
 }
 
-func (d *Document) body(a Answer, promised map[string]any, pointer string) error {
-	content, _ := promised["content"].(map[string]any)
+func (d *Document) body(a Answer, r *response) error {
+	content := r.content
 	switch {
 	case len(content) == 0 && len(a.Body) > 0:
 		return fmt.Errorf("a body that isn't documented: %.200s", a.Body)
@@ -152,7 +148,7 @@ func (d *Document) body(a Answer, promised map[string]any, pointer string) error
 	if err != nil {
 		return fmt.Errorf("the body isn't JSON: %w", err)
 	}
-	schema, err := d.schema(pointer + "/content/" + escape(kind) + "/schema")
+	schema, err := d.schema(r.pointer + "/content/" + escape(kind) + "/schema")
 	if err != nil {
 		return err
 	}

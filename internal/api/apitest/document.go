@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 
@@ -15,12 +16,28 @@ import (
 
 // Document is an OpenAPI document that answers can be held against.
 type Document struct {
-	root       map[string]any
-	operations []operation
+	root map[string]any
+	// operations by how many segments their paths have.
+	operations map[int][]operation
 
-	mu       sync.Mutex
-	compiler *jsonschema.Compiler
-	schemas  map[string]*jsonschema.Schema
+	mu        sync.Mutex
+	compiler  *jsonschema.Compiler
+	schemas   map[string]*jsonschema.Schema
+	responses map[string]*response
+}
+
+// response is what the document promises of an answer.
+type response struct {
+	pointer string
+	// headers by their names as http.Header has them.
+	headers map[string]header
+	content map[string]any
+}
+
+// header is one that an answer may have, or must.
+type header struct {
+	name, pointer string
+	required      bool
 }
 
 // operation is one method of one path.
@@ -52,7 +69,10 @@ func Parse(text []byte) (*Document, error) {
 	if !ok {
 		return nil, fmt.Errorf("the document is no object")
 	}
-	d := &Document{root: root, compiler: jsonschema.NewCompiler(), schemas: map[string]*jsonschema.Schema{}}
+	d := &Document{
+		root: root, compiler: jsonschema.NewCompiler(), schemas: map[string]*jsonschema.Schema{},
+		responses: map[string]*response{}, operations: map[int][]operation{},
+	}
 	closeObjects(member(root, "components", "schemas"))
 	d.compiler.DefaultDraft(jsonschema.Draft2020)
 	if err := d.compiler.AddResource(resource, root); err != nil {
@@ -99,15 +119,18 @@ func (d *Document) collect() {
 					op.segments[i] = ""
 				}
 			}
-			d.operations = append(d.operations, op)
+			d.operations[len(op.segments)] = append(d.operations[len(op.segments)], op)
 		}
 	}
 }
 
+var (
+	escaper   = strings.NewReplacer("~", "~0", "/", "~1")
+	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
+)
+
 // escape makes a token of a JSON pointer.
-func escape(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
-}
+func escape(name string) string { return escaper.Replace(name) }
 
 // member walks down objects by their keys; nil when there is nothing.
 func member(node any, keys ...string) any {
@@ -132,11 +155,32 @@ func (d *Document) follow(node any, pointer string) (map[string]any, string) {
 		pointer = strings.TrimPrefix(ref, "#")
 		keys := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
 		for i, key := range keys {
-			keys[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
+			keys[i] = unescaper.Replace(key)
 		}
 		object, _ = member(d.root, keys...).(map[string]any)
 	}
 	return object, pointer
+}
+
+// promised is the response at a pointer, or where that leads to; nil when there is none. It is read once.
+func (d *Document) promised(pointer string) *response {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r, known := d.responses[pointer]; known {
+		return r
+	}
+	var r *response
+	if node, at := d.follow(map[string]any{"$ref": "#" + pointer}, pointer); node != nil {
+		r = &response{pointer: at, headers: map[string]header{}}
+		r.content, _ = node["content"].(map[string]any)
+		headers, _ := node["headers"].(map[string]any)
+		for name, one := range headers {
+			node, at := d.follow(one, at+"/headers/"+escape(name))
+			r.headers[http.CanonicalHeaderKey(name)] = header{name: name, pointer: at, required: node["required"] == true}
+		}
+	}
+	d.responses[pointer] = r
+	return r
 }
 
 // schema compiles the schema at a pointer, once.
@@ -160,7 +204,7 @@ func (d *Document) schema(pointer string) (*jsonschema.Schema, error) {
 func (d *Document) find(method, path string) (best operation, found, known bool) {
 	segments := strings.Split(path, "/")
 	most := 0
-	for _, op := range d.operations {
+	for _, op := range d.operations[len(segments)] {
 		literal, fits := fit(op.segments, segments)
 		if !fits || literal < most {
 			continue
@@ -176,11 +220,8 @@ func (d *Document) find(method, path string) (best operation, found, known bool)
 	return best, found, known
 }
 
-// fit reports whether a path matches a pattern, and in how many names.
+// fit reports whether a path matches a pattern of as many segments, and in how many names.
 func fit(pattern, path []string) (literal int, fits bool) {
-	if len(pattern) != len(path) {
-		return 0, false
-	}
 	for i, want := range pattern {
 		switch {
 		case want == path[i] && want != "" || i == 0:
