@@ -44,8 +44,15 @@ func TestFirstLinkAndNoConsole(t *testing.T) {
 	}
 
 	s.Start()
-	if text := said(); printedLink.MatchString(text) || !strings.Contains(text, "steward user link admin") {
-		t.Errorf("a service prints its link, or doesn't say how to get one:\n%s", text)
+	s.Eventually("how to get a link to be printed", func() error { // a little after it is ready
+		text, err := os.ReadFile(s.LogPath)
+		if err == nil && !strings.Contains(string(text), "steward user link admin") {
+			return errNotYet
+		}
+		return err
+	})
+	if text := said(); printedLink.MatchString(text) {
+		t.Errorf("a service prints its link:\n%s", text)
 	}
 	s.Kill()
 	s.Start("--demo")
