@@ -21,12 +21,11 @@ ARGS      ?= serve --demo $(shell scripts/data-flag)
 PACKAGES  ?= ./...
 FUZZTIME  ?= 60s
 BENCH     ?= .
-# Cases that start servers wait for them part of the time: two of each package for a core
-# keep the cores busy. The whole is half an hour of processor time: more packages than cores
-# win little, and servers wait so long for their turn that tests give up.
+# Cases that start servers wait for them part of the time: two of each package for a core keep the cores busy.
 SIDE_BY_SIDE ?= -p $(shell nproc) -parallel $(shell expr 2 '*' $$(nproc))
-# What takes longest begins first: at the end it would have the cores to itself, and waits half the time.
-LONGEST := $(addprefix internal/,platform/kubernetes engine/mysql platform/host engine/postgresql) $(addprefix test/,e2e console crash)
+# Of the packages that are asked for, those begin first that take longest: at the end they would have the cores to themselves, and wait half the time.
+LONGEST := $(addprefix steward/internal/,platform/kubernetes engine/mysql platform/host engine/postgresql) $(addprefix steward/test/,e2e console crash)
+IN_ORDER = all=$$($(GO) list $(PACKAGES)); { printf '%s\n' $(LONGEST) | grep -xF "$$all" || true; printf '%s\n' $$all | grep -vxF "$$(printf '%s\n' $(LONGEST))" || true; }
 # What only computes is compiled without the race detector, which is for code of ours: it goes through each byte that is hashed or
 # compressed. `make verify` proves that no generic code of other packages comes from there: the linker keeps one copy of that for
 # the whole program, which would then hide races everywhere.
@@ -72,20 +71,24 @@ engines: ## Fetch further server versions for tests (ENGINES='NAME...', see scri
 
 check: lint verify test ## All that CI runs
 
-# Tests below test/ ask programs of their own, which a race detector in the tests'
-# process doesn't see, and those of bench/ are of no product. Both are compiled without cgo, as
-# the program is that they ask: what both need is compiled once. Results aren't kept: they depend
-# on the servers that are installed, and to note every file that a test looks at takes go half a
-# minute. Processor time is scarcer than memory: the collector runs less often, but in programs
-# that are asked. No debugger looks at a test, so that none is linked with what one reads. Lint vets, tests too.
+# Packages of internal/ and those of test/ are tested side by side: at the end of either, few tests are left, which wait.
+# Results aren't kept: they depend on the servers that are installed, and to note every file that a test looks at takes go
+# half a minute. No debugger looks at a test, so that none is linked with what one reads. Lint vets, tests too.
 test: engines-ci ## Test everything, our code with the race detector (PACKAGES=./...)
-	@packages=$$($(GO) list $(PACKAGES)); failed=0; \
-	longest=$$(printf 'steward/%s\n' $(LONGEST) | grep -xF "$$packages" || true); \
-	packages=$$(printf '%s\n' $$longest; grep -vxF "$$longest" <<<"$$packages" || true); \
-	inside=$$(grep -vE '^steward/(test/|bench)' <<<"$$packages" || true); outside=$$({ grep -E '^steward/test/'; printf '%s\n' $(TESTED_BENCH) | grep -xF "$$packages"; } <<<"$$packages" || true); \
-	if [ -n "$$inside" ]; then GOGC=300 $(GO) test $(RACE) -vet=off -ldflags=-w -count=1 -timeout 30m $(SIDE_BY_SIDE) $$inside || failed=1; fi; \
-	if [ -n "$$outside" ]; then CGO_ENABLED=0 $(GO) test -vet=off -ldflags=-w -count=1 -timeout 30m $(SIDE_BY_SIDE) $$outside || failed=1; fi; \
-	exit $$failed
+	@$(MAKE) -k -j2 test-inside test-outside
+
+GO_TEST := test -vet=off -ldflags=-w -count=1 -timeout 30m $(SIDE_BY_SIDE)
+
+# Processor time is scarcer than memory: the collector runs less often.
+test-inside:
+	@packages=$$($(IN_ORDER)); packages=$$(grep -vE '^steward/(test/|bench)' <<<"$$packages" || true); \
+	if [ -n "$$packages" ]; then GOGC=300 $(GO) $(GO_TEST) $(RACE) $$packages; fi
+
+# Tests below test/ ask programs of their own, which a race detector in the tests' process doesn't see, and those of bench/
+# are of no product. Both are compiled without cgo, as the program is that they ask: what both need is compiled once.
+test-outside:
+	@packages=$$($(IN_ORDER)); packages=$$(grep -x -e 'steward/test/.*' $(TESTED_BENCH:%=-e %) <<<"$$packages" || true); \
+	if [ -n "$$packages" ]; then CGO_ENABLED=0 $(GO) $(GO_TEST) $$packages; fi
 
 test-quick: ## What needs no server, for an editor's loop (PACKAGES=./...)
 	@$(GO) test -short -vet=off $(PACKAGES) | grep -v 'no test files' || test "$${PIPESTATUS[0]}" = 0
