@@ -112,8 +112,7 @@ func Run(args []string, in io.Reader, out, errOut io.Writer) int {
 // tags of two hundred commands takes longer than what most of them do.
 func grammar(args []string) any {
 	all := reflect.TypeFor[commands]()
-	for i := range all.NumField() {
-		field := all.Field(i)
+	for field := range all.Fields() {
 		if len(args) > 0 && args[0] == cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name)) {
 			return reflect.New(reflect.StructOf([]reflect.StructField{field})).Interface()
 		}
