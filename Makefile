@@ -21,8 +21,9 @@ ARGS      ?= serve --demo $(shell scripts/data-flag)
 PACKAGES  ?= ./...
 FUZZTIME  ?= 60s
 BENCH     ?= .
-# Cases that start servers wait for them part of the time: two of each package for a core keep the cores busy.
-SIDE_BY_SIDE ?= -p $(shell nproc) -parallel $(shell expr 2 '*' $$(nproc))
+# Cases that start servers wait for them part of the time: with two times as many packages as cores at once (test), one case
+# more than cores of each keeps the cores busy. With more, servers wait so long for their turn that tests might give up.
+SIDE_BY_SIDE ?= -p $(shell nproc) -parallel $(shell expr 1 + $$(nproc))
 # Of the packages that are asked for, those begin first that take longest: at the end they would have the cores to themselves, and wait half the time.
 LONGEST := $(addprefix steward/internal/,platform/kubernetes engine/mysql platform/host engine/postgresql) $(addprefix steward/test/,e2e console crash)
 IN_ORDER = all=$$($(GO) list $(PACKAGES)); { printf '%s\n' $(LONGEST) | grep -xF "$$all" || true; printf '%s\n' $$all | grep -vxF "$$(printf '%s\n' $(LONGEST))" || true; }
