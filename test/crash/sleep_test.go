@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/wait"
 	"steward/test/harness"
 )
 
@@ -66,7 +67,9 @@ func (w *world) makeAutoSuspended(engine string, size int) {
 // awaitAsleep waits until the API says that the database sleeps; an error when steward has ended,
 // as is meant to happen: await would end the test.
 func (w *world) awaitAsleep() error {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	for {
 		var d harness.Database
 		if _, _, err := w.TryCall("GET", w.db.Path(), nil, &d); err != nil {
 			return err
@@ -74,8 +77,10 @@ func (w *world) awaitAsleep() error {
 		if d.Sleeping {
 			return nil
 		}
+		if wait.Sleep(ctx, 50*time.Millisecond) != nil {
+			return errors.New("it doesn't fall asleep")
+		}
 	}
-	return errors.New("it doesn't fall asleep")
 }
 
 func checkAutoSuspended(t *testing.T, w *world, accepted bool) {

@@ -23,6 +23,7 @@ import (
 	"steward/internal/engine"
 	"steward/internal/platform/kubernetes/cnpg"
 	"steward/internal/testdir"
+	"steward/internal/wait"
 )
 
 // pass is how often the operator looks.
@@ -352,10 +353,9 @@ func (op *Operator) birth(ctx context.Context, i *instance, c *cnpg.Cluster) err
 	b := c.Spec.Bootstrap.InitDB
 	server, err := i.session(ctx, "postgres")
 	for deadline := time.Now().Add(30 * time.Second); err != nil; server, err = i.session(ctx, "postgres") {
-		if time.Now().After(deadline) {
+		if time.Now().After(deadline) || wait.Sleep(ctx, 10*time.Millisecond) != nil {
 			return err
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	defer server.Close(ctx)
 	refs := func(r *cnpg.SQLRefs) (string, error) {
