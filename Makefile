@@ -70,15 +70,20 @@ engines: ## Fetch further server versions for tests (ENGINES='NAME...', see scri
 
 ##@ Develop
 
-check: lint verify test ## All that CI runs
+check: lint verify test test-thorough ## All that CI runs
 
 # Packages of internal/ and those of test/ are tested side by side: at the end of either, few tests are left, which wait.
 # Results aren't kept: they depend on the servers that are installed, and to note every file that a test looks at takes go
 # half a minute. No debugger looks at a test, so that none is linked with what one reads. Lint vets, tests too.
-test: engines-ci ## Test everything, our code with the race detector (PACKAGES=./...)
+test: engines-ci ## Test everything at least once, our code with the race detector (PACKAGES=./...)
 	@$(MAKE) -k -j2 test-inside test-outside
 
-GO_TEST := test -vet=off -ldflags=-w -count=1 -timeout 30m $(SIDE_BY_SIDE)
+# Tests whose names end in Thorough prove for another engine, or longer, what those of `make test` prove for one.
+test-thorough: ## Test what make test leaves: further engines, ways and moments to die at (Test…Thorough)
+	@$(MAKE) test CASES='-run Thorough' PACKAGES='$(sort $(dir $(shell grep -rlE --include='*_test.go' '^func Test[A-Za-z]*Thorough\b' internal test | sed 's,^,./,')))'
+
+CASES   ?= -skip Thorough
+GO_TEST := test -vet=off -ldflags=-w -count=1 -timeout 30m $(SIDE_BY_SIDE) $(CASES)
 
 # Processor time is scarcer than memory: the collector runs less often.
 test-inside:
@@ -102,7 +107,7 @@ test-haproxy: engines-ci ## The platform's and crash suites with HAProxy as the 
 	STEWARD_TEST_GATEWAY=haproxy $(GO) test -race -count=1 -timeout 30m $(SIDE_BY_SIDE) ./internal/platform/host; host=$$?; \
 	STEWARD_TEST_GATEWAY=haproxy $(GO) test -count=1 -timeout 30m $(SIDE_BY_SIDE) ./test/crash && exit $$host
 
-test-crash: engines-ci ## Kill steward at every step of everything (make test: at some)
+test-crash: engines-ci ## Kill steward at every step of everything (make test and test-thorough: at some)
 	STEWARD_CRASH=all $(GO) test -timeout 120m $(SIDE_BY_SIDE) ./test/crash && STEWARD_CRASH=all $(GO) test -timeout 120m -run TestKilled ./test/kubernetes
 
 e2e: engines-ci ## The built binary with real databases, and kills at every step
@@ -180,4 +185,4 @@ engines-ci:
 	@scripts/fetch-engines --ci
 	@scripts/fetch-kube >/dev/null
 
-.PHONY: run build setup engines check test test-quick test-engines test-haproxy test-crash e2e lint format generate pictures verify fuzz bench bench-failover bench-backup bench-monitor sizes clean help setup-build setup-web engines-ci
+.PHONY: run build setup engines check test test-thorough test-quick test-engines test-haproxy test-crash e2e lint format generate pictures verify fuzz bench bench-failover bench-backup bench-monitor sizes clean help setup-build setup-web engines-ci

@@ -12,21 +12,14 @@ import (
 
 var continuous = harness.WithConfig("backups:\n  continuous: true")
 
-// TestForkToPointInTime is for STEWARD_CRASH=all: TestBackupsOfMariaDB has the same, and
-// TestPointInTime in test/e2e PostgreSQL's moments.
-func TestForkToPointInTime(t *testing.T) {
-	if !harness.Everything() {
-		t.Skip("make test-crash runs it")
-	}
+// TestForkToPointInTimeThorough is TestBackupsOfMariaDB's on PostgreSQL, whose moments TestPointInTime in test/e2e has.
+func TestForkToPointInTimeThorough(t *testing.T) {
 	w := newWorld(t, continuous)
 	w.try(1, w.forkingMoment("postgresql/15"))
 }
 
-// TestRestoreToPointInTime is for STEWARD_CRASH=all, too: its steps are mostly those of any restore, which TestBackups kills.
-func TestRestoreToPointInTime(t *testing.T) {
-	if !harness.Everything() {
-		t.Skip("make test-crash runs it")
-	}
+// TestRestoreToPointInTimeThorough has steps that are mostly those of any restore, which TestBackups kills.
+func TestRestoreToPointInTimeThorough(t *testing.T) {
 	w := newWorld(t, continuous)
 	for _, op := range w.restoringMoment() {
 		w.try(1, op)

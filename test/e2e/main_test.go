@@ -30,15 +30,6 @@ var engines = []string{postgresql, mariadb}
 // internal/platform/host; here each kind of operation meets one of them.
 func all() bool { return os.Getenv("STEWARD_TEST_ENGINES") == "all" }
 
-// thorough leaves what takes minutes, and is much like another test, to
-// `make test-engines`.
-func thorough(t *testing.T) {
-	t.Helper()
-	if !all() {
-		t.Skip("make test-engines runs it")
-	}
-}
-
 // enginesOr are all engines, or the one that is enough.
 func enginesOr(enough string) []string {
 	if all() {

@@ -271,8 +271,7 @@ func (h *history) upgrade(version string) {
 	h.fork("upgraded", after, "1 2 3")
 }
 
-func TestPointInTimeOfMySQL(t *testing.T) {
-	thorough(t)
+func TestPointInTimeOfMySQLThorough(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, continuous)
 	moments(t, s, "mysql/"+needMySQL(t, s))
@@ -403,14 +402,12 @@ func TestPointInTimeOverFailover(t *testing.T) {
 	pointInTimeOverFailover(t, harness.New(t, continuous), "postgresql/15")
 }
 
-func TestPointInTimeOverFailoverOfMariaDB(t *testing.T) {
-	thorough(t)
+func TestPointInTimeOverFailoverOfMariaDBThorough(t *testing.T) {
 	t.Parallel()
 	pointInTimeOverFailover(t, harness.New(t, continuous), "mysql/10.11")
 }
 
-func TestPointInTimeOverFailoverOfMySQL(t *testing.T) {
-	thorough(t)
+func TestPointInTimeOverFailoverOfMySQLThorough(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, continuous)
 	pointInTimeOverFailover(t, s, "mysql/"+needMySQL(t, s))
