@@ -44,19 +44,25 @@ type step struct {
 	check   func(t *testing.T, accepted bool)
 }
 
-// TestKilled kills steward at the steps of all that is done to databases of one node and of three: each comes to its end, nothing that was
-// acknowledged is lost, and of what is deleted nothing is left. `make test` tries some, others each time.
-func TestKilled(t *testing.T) {
-	k := newKilled(t, newWorld(t), "postgresql/15")
-	k.tryAll(t, slices.Concat(k.lives(1), k.lives(3), k.changes(), k.copies(), k.nodes()), 3)
-}
+// TestKilled kills steward at a step of something that is done to databases of one node or of three: it comes to its end, nothing that was
+// acknowledged is lost, and of what is deleted nothing is left. It is another step each time.
+func TestKilled(t *testing.T) { killPostgreSQL(t, 1) }
 
-// TestKilledMariaDB does the same to databases of MariaDB.
-func TestKilledMariaDB(t *testing.T) {
+// TestKilledThorough does so at steps of more, and for `make test-crash` at all of all.
+func TestKilledThorough(t *testing.T) { killPostgreSQL(t, 3) }
+
+// TestKilledMariaDBThorough does the same to databases of MariaDB.
+func TestKilledMariaDBThorough(t *testing.T) {
 	w := newWorld(t)
 	w.addMariaDB(t)
 	k := newKilled(t, w, "mysql/10.11")
 	k.tryAll(t, slices.Concat(k.lives(1), k.changes(), k.copies()), 2)
+}
+
+func killPostgreSQL(t *testing.T, operations int) {
+	t.Helper()
+	k := newKilled(t, newWorld(t), "postgresql/15")
+	k.tryAll(t, slices.Concat(k.lives(1), k.lives(3), k.changes(), k.copies(), k.nodes()), operations)
 }
 
 func newKilled(t *testing.T, w *world, engine string) *killed {
