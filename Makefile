@@ -108,7 +108,7 @@ test-haproxy: engines-ci ## The platform's and crash suites with HAProxy as the 
 	STEWARD_TEST_GATEWAY=haproxy $(GO) test -count=1 -timeout 30m $(SIDE_BY_SIDE) ./test/crash && exit $$host
 
 test-crash: engines-ci ## Kill steward at every step of everything (make test and test-thorough: at some)
-	STEWARD_CRASH=all $(GO) test -timeout 120m $(SIDE_BY_SIDE) ./test/crash && STEWARD_CRASH=all $(GO) test -timeout 120m -run 'TestKilled.*Thorough' ./test/kubernetes
+	STEWARD_CRASH=all $(GO) test -timeout 120m $(SIDE_BY_SIDE) ./test/crash && STEWARD_CRASH=all $(GO) test -timeout 120m -run TestKilled ./test/kubernetes
 
 e2e: engines-ci ## The built binary with real databases, and kills at every step
 	$(GO) test -timeout 30m $(SIDE_BY_SIDE) -count=1 ./test/...

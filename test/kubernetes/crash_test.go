@@ -44,12 +44,13 @@ type step struct {
 	check   func(t *testing.T, accepted bool)
 }
 
-// TestKilled kills steward at a step of something that is done to databases of one node or of three: it comes to its end, nothing that was
-// acknowledged is lost, and of what is deleted nothing is left. It is another step each time.
-func TestKilled(t *testing.T) { killPostgreSQL(t, 1) }
-
-// TestKilledThorough does so at steps of more, and for `make test-crash` at all of all.
-func TestKilledThorough(t *testing.T) { killPostgreSQL(t, 3) }
+// TestKilledThorough kills steward at the steps of all that is done to databases of one node and of three: each comes to its end, nothing that was
+// acknowledged is lost, and of what is deleted nothing is left. It tries some, others each time, and all for `make test-crash`. TestLife kills steward in
+// the middle of a create and of a delete, and the platform's own tests in the middle of what is done to backups.
+func TestKilledThorough(t *testing.T) {
+	k := newKilled(t, newWorld(t), "postgresql/15")
+	k.tryAll(t, slices.Concat(k.lives(1), k.lives(3), k.changes(), k.copies(), k.nodes()), 3)
+}
 
 // TestKilledMariaDBThorough does the same to databases of MariaDB.
 func TestKilledMariaDBThorough(t *testing.T) {
@@ -57,12 +58,6 @@ func TestKilledMariaDBThorough(t *testing.T) {
 	w.addMariaDB(t)
 	k := newKilled(t, w, "mysql/10.11")
 	k.tryAll(t, slices.Concat(k.lives(1), k.changes(), k.copies()), 2)
-}
-
-func killPostgreSQL(t *testing.T, operations int) {
-	t.Helper()
-	k := newKilled(t, newWorld(t), "postgresql/15")
-	k.tryAll(t, slices.Concat(k.lives(1), k.lives(3), k.changes(), k.copies(), k.nodes()), operations)
 }
 
 func newKilled(t *testing.T, w *world, engine string) *killed {
