@@ -285,7 +285,7 @@ func (in *deployed) start(t *testing.T, image string, store map[string]string) *
 	t.Helper()
 	in.n++
 	r := &replica{root: testdir.New(t, "steward-pod-"), done: make(chan struct{})}
-	if out, err := exec.CommandContext(t.Context(), "cp", "-a", image+"/.", r.root).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "cp", "-al", image+"/.", r.root).CombinedOutput(); err != nil { // as layers are shared
 		t.Fatalf("%v: %s", err, out)
 	}
 	server, err := url.Parse(in.admin.Host)
