@@ -44,9 +44,9 @@ type step struct {
 	check   func(t *testing.T, accepted bool)
 }
 
-// TestKilledThorough kills steward at the steps of all that is done to databases of one node and of three: each comes to its end, nothing that was
-// acknowledged is lost, and of what is deleted nothing is left. It tries some, others each time, and all for `make test-crash`. TestLife kills steward in
-// the middle of a create and of a delete, and the platform's own tests in the middle of what is done to backups.
+// TestKilledThorough kills steward at the steps of all that is done to databases of one node and of three: each comes to its end, nothing
+// that was acknowledged is lost, and of what is deleted nothing is left. It tries some, others each time, and all for `make test-crash`.
+// TestLife kills steward in the middle of a create and of a delete, and the platform's own tests in the middle of what is done to backups.
 func TestKilledThorough(t *testing.T) {
 	k := newKilled(t, newWorld(t), "postgresql/15")
 	k.tryAll(t, slices.Concat(k.lives(1), k.lives(3), k.changes(), k.copies(), k.nodes()), 3)

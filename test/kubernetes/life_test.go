@@ -50,6 +50,7 @@ func TestLife(t *testing.T) {
 		{"killed in the middle of a create, and of a delete", j.killed},
 		{"the API server is away", j.away},
 		{"the region vanishes from the catalog", j.vanished},
+		{"MariaDB, once the region has images of it", j.mariaDB},
 		{"delete", j.remove},
 	})
 }
@@ -546,6 +547,18 @@ func (j *journey) vanished(t *testing.T) {
 	}
 	write(t, j.catalog, j.menu)
 	j.s.Start()
+}
+
+// mariaDB has a database of the region's other operator come and go.
+func (j *journey) mariaDB(t *testing.T) {
+	j.s.Stop()
+	j.addMariaDB(t)
+	j.s.Start()
+	spec := harness.Small("other", "mysql/10.11")
+	spec["region"] = "kube"
+	d := j.s.CreateActive(spec)
+	j.enter(t, d, j.s.Credentials(d))
+	j.erase(t, d)
 }
 
 func (j *journey) remove(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"steward/internal/platform"
 )
 
-// TestClocksThorough: what the operator and machines write down by clocks that aren't ours decides nothing, and nothing is told that has yet to happen. A
-// failover is tried by such clocks each time (TestFailover).
+// TestClocksThorough: what the operator and machines write down by clocks that aren't ours decides nothing, and nothing is told that has yet
+// to happen. A failover is tried by such clocks each time (TestFailover).
 func TestClocksThorough(t *testing.T) {
 	b := newBench(t)
 	b.keep(t)

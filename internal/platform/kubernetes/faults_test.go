@@ -318,8 +318,8 @@ func (b *bench) quota(t *testing.T, d *kubernetes.Driver) {
 	}
 }
 
-// TestFailover: who is the primary the servers say, whatever the operator does, and however far its clock is ahead. What was asked for is told from what
-// happened, and the rights that steward has are enough to ask.
+// TestFailover: who is the primary the servers say, whatever the operator does, and however far its clock is ahead. What was asked for is
+// told from what happened, and the rights that steward has are enough to ask.
 func TestFailover(t *testing.T) {
 	b := newBench(t)
 	b.op.Skew(26 * time.Hour)
@@ -366,11 +366,34 @@ func TestFailover(t *testing.T) {
 		!strings.Contains(after.FailoverReason, "as was asked for") {
 		t.Errorf("handed over: %+v", after)
 	}
+	// CloudNativePG has a server that was the primary look into the one that is, as a role of its own and in the database of the
+	// administration, before it lets it follow (1.30, recorded: "permission denied for database postgres", for ever).
+	if len(after.Nodes) != 3 || after.Healthy != 3 {
+		t.Errorf("node %d, which handed over, doesn't follow: %+v", from, after)
+	}
 	want.Switchover = nil
+	b.op.Pause()
 	b.op.LosePrimary(object(501))
+	b.setsPasswordOfTwo(t, d, want)
+	b.op.Resume()
 	await.True(t, "a third is the primary", func() bool {
 		seen, err := d.Observe(t.Context(), 501)
 		return err == nil && seen.Failovers == 3 && seen.Serving && !seen.LastChange.Planned
+	})
+}
+
+// setsPasswordOfTwo: after the primary is lost another serves long before there are three again (1.30, recorded: minutes), and a database
+// that had failed is called degraded only once its password is what the API answers.
+func (b *bench) setsPasswordOfTwo(t *testing.T, d *kubernetes.Driver, want platform.Wanted) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := d.SetPassword(ctx, want); err != nil {
+		t.Error(err)
+	}
+	await.True(t, "it is degraded", func() bool {
+		seen, err := d.Observe(ctx, want.ID)
+		return err == nil && seen.Serving && seen.Degraded
 	})
 }
 
@@ -417,7 +440,8 @@ func (b *bench) anotherSteward(t *testing.T, d *kubernetes.Driver, want *platfor
 	settle(t, d, want)
 }
 
-// TestRights: what is in the role that we tell of is enough, and there is nothing in it without which all goes well.
+// TestRights: what is in the role that we tell of is enough, and there is nothing in it without which all goes well. TestPlatform has
+// no more for all that is done to databases.
 func TestRights(t *testing.T) {
 	b := newMariaDBBench(t)
 	b.keep(t)
@@ -433,28 +457,7 @@ func TestRights(t *testing.T) {
 	if err := d.SetPassword(t.Context(), want); err != nil {
 		t.Error(err)
 	}
-	b.hold(t, want.Cluster, "one")
-	kept, err := d.TakeBackup(t.Context(), want, 1, cluster.Primary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	from := platform.KeptSource{Backup: 1, Ref: kept.Ref, Of: want.Cluster, Token: "1"}
-	if err := d.VerifyKept(t.Context(), want, from); err != nil {
-		t.Error(err)
-	}
-	if _, err := d.RestoreKept(t.Context(), want, from, func() error { return nil }); err != nil {
-		t.Error(err)
-	}
-	if err := errors.Join(d.Undo(t.Context(), want), d.PruneBackups(t.Context(), want.Cluster, []string{kept.Ref}), d.DropBackup(t.Context(), want.Cluster, 1, kept.Ref)); err != nil {
-		t.Error(err)
-	}
-	var all []string
-	await.True(t, "what was undone is gone", func() bool { // the operator takes its time
-		all = b.leftovers(t, 401)
-		return !slices.ContainsFunc(all, func(o string) bool {
-			return strings.Contains(o, "-g2") || strings.HasPrefix(o, "*cnpg.Backup")
-		})
-	})
+	all := b.leftovers(t, 401)
 	if err := d.Reconcile(t.Context(), func(context.Context) ([]cluster.Cluster, error) { return nil, nil }); err != nil {
 		t.Error(err)
 	}

@@ -359,7 +359,8 @@ func (b *bench) dying(t *testing.T, writes int) (*kubernetes.Driver, func() bool
 	return d, func() bool { return dead.Load() > 0 }
 }
 
-// TestMariaDBKeptKilled: steward dies after a write of a restore, another each time. The next one brings it to its end, and of what was begun nothing is left.
+// TestMariaDBKeptKilled: steward dies after a write of a restore, another each time. The next one brings it to its end, and of what was
+// begun nothing is left.
 func TestMariaDBKeptKilled(t *testing.T) { mariaDBKeptKilled(t, "restore") }
 
 // TestMariaDBKeptKilledThorough: so it is with a backup, a restore, a fork, a proof and a removal. All writes are tried where time is no matter.

@@ -212,7 +212,8 @@ type podTemplate struct {
 	files    map[string][]byte
 	tls      map[string][]byte
 	ca       []byte
-	digest   string
+	// digest is of what Pods are made anew for, and whole of all that they have.
+	digest, whole string
 }
 
 // template reads all that an object names. Of the files that a volume has nothing is in it: they change while Pods run.
@@ -235,6 +236,10 @@ func (op *MariaDB) template(ctx context.Context, m *mariadb.MariaDB) (t podTempl
 	}
 	fmt.Fprintln(sum, m.Spec.Image, m.Spec.Resources.Limits.Cpu(), m.Spec.Resources.Limits.Memory(), t.config, string(t.tls["tls.crt"]), string(t.ca))
 	t.digest = hex.EncodeToString(sum.Sum(nil))
+	for _, name := range slices.Sorted(maps.Keys(t.files)) {
+		fmt.Fprintln(sum, name, string(t.files[name]))
+	}
+	t.whole = hex.EncodeToString(sum.Sum(nil))
 	return t, err
 }
 

@@ -30,8 +30,8 @@ type mariaDB struct {
 	// looks counts passes since it was started, and guarded is what it was told last of taking writes.
 	looks   int
 	guarded string
-	// template is what its Pod was made of.
-	template string
+	// template is what its Pod was made of, and written what its files were last.
+	template, written string
 	// init is the Pod of the job that is to bring a backup, once that has failed.
 	init *corev1.Pod
 }
@@ -114,6 +114,9 @@ func (s *mariaDB) mounted() string { return filepath.Join(s.dir, "mounted") }
 
 // write puts the configuration in place, and what volumes have.
 func (s *mariaDB) write(t podTemplate) error {
+	if s.written == t.whole {
+		return nil
+	}
 	files := map[string][]byte{
 		"0-default.cnf": []byte("[mariadb]\nskip-name-resolve\ntemp-pool\nignore_db_dirs = 'lost+found'\n"),
 		"1-tls.cnf":     fmt.Appendf(nil, "[mariadb]\nssl_cert = %[1]s/tls.crt\nssl_key = %[1]s/tls.key\nssl_ca = %[1]s/ca.crt\nrequire_secure_transport = false\ntls_version = TLSv1.3\n", s.dir),
@@ -140,14 +143,15 @@ func (s *mariaDB) write(t podTemplate) error {
 			return err
 		}
 	}
+	s.written = t.whole
 	return nil
 }
 
 // mountPath is where volumes are in containers.
 const mountPath = "/etc/steward"
 
-// due reports whether a server is asked in a pass: one that is well isn't each time, since that takes it a session.
-func (s *mariaDB) due() bool { return !s.ready || s.looks%8 == 0 }
+// due reports whether a server is asked in a pass.
+func (s *mariaDB) due() bool { return !s.ready || s.looks%restful == 0 }
 
 func (s *mariaDB) start() error {
 	s.looks, s.guarded = 0, ""
