@@ -24,13 +24,13 @@ func eachItem(list client.ObjectList, do func(client.Object)) error {
 }
 
 // TestPlatform runs every platform's suite, with a real API server and real servers, and a simulated operator. What
-// else would take too much of the processor each time is left to `make test-engines`. TestFaults kills a server, too.
-func TestPlatform(t *testing.T) { onPlatform(t, "a killed server comes back by itself") }
+// else would take too much of the processor each time is left to `make test-engines`. TestFaults kills a server, too, and TestFailover has three.
+func TestPlatform(t *testing.T) { onPlatform(t, nil, "a killed server comes back by itself") }
 
 // TestPlatformThorough leaves nothing to other tests.
-func TestPlatformThorough(t *testing.T) { onPlatform(t) }
+func TestPlatformThorough(t *testing.T) { onPlatform(t, []int{3}) }
 
-func onPlatform(t *testing.T, elsewhere ...string) {
+func onPlatform(t *testing.T, sizes []int, elsewhere ...string) {
 	t.Helper()
 	t.Parallel()
 	b := newBench(t)
@@ -38,7 +38,7 @@ func onPlatform(t *testing.T, elsewhere ...string) {
 	b.server.Grant(t, b.namespace, "steward", kubernetes.Rights())
 	b.config = b.server.User(t, "steward")
 	platformtest.Run(t, &platformtest.Bench{
-		Engine: cluster.PostgreSQL, Series: "15", Older: older, Newer: newer, Sizes: []int{3}, Suspends: true, Restarts: true, Remote: true,
+		Engine: cluster.PostgreSQL, Series: "15", Older: older, Newer: newer, Sizes: sizes, Suspends: true, Restarts: true, Remote: true,
 		Short: !enginetest.Thorough(), Elsewhere: elsewhere,
 		Keeps:   &platformtest.Keeping{Hold: b.hold, Held: b.held, Stored: b.stored, Moments: true},
 		Secrets: b.secrets, Port: 21000,
