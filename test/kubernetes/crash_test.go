@@ -44,15 +44,16 @@ type step struct {
 	check   func(t *testing.T, accepted bool)
 }
 
-// TestKilled kills steward at the steps of all that is done to databases of one node and of three: each comes to its end, nothing that was
-// acknowledged is lost, and of what is deleted nothing is left. `make test` tries some, others each time.
-func TestKilled(t *testing.T) {
+// TestKilledThorough kills steward at the steps of all that is done to databases of one node and of three: each comes to its end, nothing
+// that was acknowledged is lost, and of what is deleted nothing is left. It tries some, others each time, and all for `make test-crash`.
+// TestLife kills steward in the middle of a create and of a delete, and the platform's own tests in the middle of what is done to backups.
+func TestKilledThorough(t *testing.T) {
 	k := newKilled(t, newWorld(t), "postgresql/15")
 	k.tryAll(t, slices.Concat(k.lives(1), k.lives(3), k.changes(), k.copies(), k.nodes()), 3)
 }
 
-// TestKilledMariaDB does the same to databases of MariaDB.
-func TestKilledMariaDB(t *testing.T) {
+// TestKilledMariaDBThorough does the same to databases of MariaDB.
+func TestKilledMariaDBThorough(t *testing.T) {
 	w := newWorld(t)
 	w.addMariaDB(t)
 	k := newKilled(t, w, "mysql/10.11")

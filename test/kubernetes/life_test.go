@@ -35,14 +35,10 @@ type journey struct {
 	api linodego.Client
 }
 
-// TestLife takes databases of a region on Kubernetes through what a customer does, and steward through what may happen to it.
+// TestLife takes a database of a region on Kubernetes through what a customer does, and steward through what may happen to it.
 func TestLife(t *testing.T) {
-	w := newWorld(t)
-	j := &journey{world: w, s: harness.New(t, harness.WithConfig("catalog: {file: "+w.catalog+"}"))}
-	for _, step := range []struct {
-		name string
-		do   func(t *testing.T)
-	}{
+	j := begin(t)
+	j.take(t, []stage{
 		{"doctor", j.doctor},
 		{"region", j.region},
 		{"create, by linodego", j.create},
@@ -50,19 +46,48 @@ func TestLife(t *testing.T) {
 		{"what isn't there", j.refusals},
 		{"logs", j.logs},
 		{"reset", j.reset},
+		{"backups", j.backups},
+		{"killed in the middle of a create, and of a delete", j.killed},
+		{"the API server is away", j.away},
+		{"the region vanishes from the catalog", j.vanished},
+		{"MariaDB, once the region has images of it", j.mariaDB},
+		{"delete", j.remove},
+	})
+}
+
+// TestLifeThorough takes one through what goes on this host in the same way, or is tried on Kubernetes without the API.
+func TestLifeThorough(t *testing.T) {
+	j := begin(t)
+	j.take(t, []stage{
+		{"create, by linodego", j.create},
 		{"resize", j.resize},
 		{"restart", j.restart},
 		{"three nodes, and another primary", j.switchover},
 		{"suspend and resume", j.suspend},
-		{"backups", j.backups},
 		{"what is the same on this host", j.likeElsewhere},
-		{"killed in the middle of a create, and of a delete", j.killed},
-		{"the API server is away", j.away},
 		{"the operator's definition is replaced", j.undefined},
-		{"the region vanishes from the catalog", j.vanished},
 		{"delete", j.remove},
-	} {
-		if !t.Run(step.name, step.do) {
+	})
+}
+
+// begin begins a journey, with a steward of its own.
+func begin(t *testing.T) *journey {
+	t.Helper()
+	w := newWorld(t)
+	return &journey{world: w, s: harness.New(t, harness.WithConfig("catalog: {file: "+w.catalog+"}"))}
+}
+
+// stage is a part of a journey.
+type stage struct {
+	name string
+	do   func(t *testing.T)
+}
+
+// take goes from stage to stage, up to one that fails.
+func (j *journey) take(t *testing.T, stages []stage) {
+	t.Helper()
+	for _, s := range stages {
+		if !t.Run(s.name, s.do) {
 			return
 		}
 	}
@@ -290,6 +315,12 @@ func (j *journey) switchover(t *testing.T) {
 		t.Errorf("its addresses were %+v, and are %+v with %v", before, j.d.Hosts, j.d.Members)
 	}
 	j.enter(t, j.d, j.s.Credentials(j.d))
+	j.s.Eventually("the switchover is told", func() error {
+		if _, body := j.s.Call("GET", j.d.Path()+"/nodes/history", nil, nil); !strings.Contains(body, `"kind":"handover"`) || !strings.Contains(body, `"results":1`) {
+			return errors.New(body)
+		}
+		return nil
+	})
 	put(map[string]any{"cluster_size": 1})
 }
 
@@ -518,13 +549,19 @@ func (j *journey) vanished(t *testing.T) {
 	j.s.Start()
 }
 
+// mariaDB has a database of the region's other operator come and go.
+func (j *journey) mariaDB(t *testing.T) {
+	j.s.Stop()
+	j.addMariaDB(t)
+	j.s.Start()
+	spec := harness.Small("other", "mysql/10.11")
+	spec["region"] = "kube"
+	d := j.s.CreateActive(spec)
+	j.enter(t, d, j.s.Credentials(d))
+	j.erase(t, d)
+}
+
 func (j *journey) remove(t *testing.T) {
-	j.s.Eventually("the switchover is told", func() error {
-		if _, body := j.s.Call("GET", j.d.Path()+"/nodes/history", nil, nil); !strings.Contains(body, `"kind":"handover"`) || !strings.Contains(body, `"results":1`) {
-			return errors.New(body)
-		}
-		return nil
-	})
 	if err := j.api.DeletePostgresDatabase(t.Context(), int(j.d.ID)); err != nil {
 		t.Fatal(err)
 	}

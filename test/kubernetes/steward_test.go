@@ -139,11 +139,11 @@ func (w *world) read(t *testing.T, namespace, name, version, kind string, into a
 	}
 }
 
-// packed is the image of the program under test, as `make image` makes it, but for how small it is.
+// packed is the image of the program under test, as `make image` makes it, but not compressed.
 func packed(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "image.tar")
-	text, err := exec.CommandContext(t.Context(), "go", "run", "../../scripts/image.go", "-program", harness.Binary(t, ""), "-out", out, "-level", "1").CombinedOutput()
+	text, err := exec.CommandContext(t.Context(), "go", "run", "../../scripts/image.go", "-program", harness.Binary(t, ""), "-out", out, "-level", "0").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -216,8 +216,8 @@ func each(t *testing.T, from io.Reader, do func(h *tar.Header, content []byte)) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		content, err := io.ReadAll(archive)
-		if err != nil {
+		content := make([]byte, h.Size)
+		if _, err := io.ReadFull(archive, content); err != nil {
 			t.Fatal(err)
 		}
 		do(h, content)
@@ -285,7 +285,7 @@ func (in *deployed) start(t *testing.T, image string, store map[string]string) *
 	t.Helper()
 	in.n++
 	r := &replica{root: testdir.New(t, "steward-pod-"), done: make(chan struct{})}
-	if out, err := exec.CommandContext(t.Context(), "cp", "-a", image+"/.", r.root).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "cp", "-al", image+"/.", r.root).CombinedOutput(); err != nil { // as layers are shared
 		t.Fatalf("%v: %s", err, out)
 	}
 	server, err := url.Parse(in.admin.Host)

@@ -14,15 +14,10 @@ import (
 	"steward/internal/platform"
 )
 
-// TestAdoptionLogsInThreeTimes: a start looks at every cluster, and each log-in costs both sides milliseconds. What the server said to the look counts for who
+// adoptedOften: a start looks at every cluster, and each log-in costs both sides milliseconds. What the server said to the look counts for who
 // then applies what is wanted, unless that changed anything: once to look, once to compare, and once to see that the server has read its files, more often if
 // that takes it long. So it is the fewest that counts.
-func TestAdoptionLogsInThreeTimes(t *testing.T) {
-	b := newBench(t)
-	d := b.open(t)
-	want := b.wanted(t, 721)
-	settle(t, d, &want)
-	d.Close()
+func (b *bench) adoptedOften(t *testing.T, want platform.Wanted) {
 	fewest := b.adopt(t, want)
 	for range 4 {
 		if fewest > 3 {

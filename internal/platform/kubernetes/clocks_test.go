@@ -10,8 +10,9 @@ import (
 	"steward/internal/platform"
 )
 
-// TestClocks: what the operator and machines write down by clocks that aren't ours decides nothing, and nothing is told that has yet to happen.
-func TestClocks(t *testing.T) {
+// TestClocksThorough: what the operator and machines write down by clocks that aren't ours decides nothing, and nothing is told that has yet
+// to happen. A failover is tried by such clocks each time (TestFailover).
+func TestClocksThorough(t *testing.T) {
 	b := newBench(t)
 	b.keep(t)
 	d := b.open(t)
@@ -22,19 +23,7 @@ func TestClocks(t *testing.T) {
 			want := b.wanted(t, map[string]cluster.ID{"ahead": 711, "behind": 712}[name])
 			want.Size, want.Commit = 3, cluster.CommitRemoteWrite
 			before := settle(t, d, &want)
-			notAhead := func(seen platform.Observed) {
-				t.Helper()
-				now := time.Now()
-				if seen.LastFailover.After(now) {
-					t.Errorf("the primary will have changed at %v", seen.LastFailover)
-				}
-				for _, n := range seen.Nodes {
-					if n.Started.After(now) || n.Started.IsZero() {
-						t.Errorf("node %d will have been started at %v", n.Ordinal, n.Started)
-					}
-				}
-			}
-			notAhead(before)
+			mustNotBeAhead(t, before)
 			if before.Failovers != 0 || !before.LastFailover.IsZero() {
 				t.Errorf("a failover that never was: %+v", before)
 			}
@@ -49,13 +38,13 @@ func TestClocks(t *testing.T) {
 				seen, err = d.Observe(t.Context(), want.ID)
 				return err == nil && seen.Settled && seen.Failovers == 1
 			})
-			notAhead(seen)
+			mustNotBeAhead(t, seen)
 			if seen.LastFailover.IsZero() || seen.LastChange.Planned || seen.Hosts != before.Hosts {
 				t.Errorf("seen: %+v", seen)
 			}
 			want.Switchover = new(seen.Nodes[0].Ordinal)
 			seen = settle(t, d, &want)
-			notAhead(seen)
+			mustNotBeAhead(t, seen)
 			if seen.Failovers != 2 || !seen.LastChange.Planned || !strings.Contains(seen.FailoverReason, "as was asked for") {
 				t.Errorf("handed over: %+v", seen)
 			}
@@ -66,7 +55,7 @@ func TestClocks(t *testing.T) {
 				t.Fatal(err)
 			}
 			seen = settle(t, d, &want)
-			notAhead(seen)
+			mustNotBeAhead(t, seen)
 			if held := b.held(t, want.Cluster); held != "one" || seen.Failovers != 2 {
 				t.Errorf("it holds %q after %d failovers", held, seen.Failovers)
 			}
@@ -81,5 +70,19 @@ func TestClocks(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// mustNotBeAhead demands that nothing is told that has yet to happen.
+func mustNotBeAhead(t *testing.T, seen platform.Observed) {
+	t.Helper()
+	now := time.Now()
+	if seen.LastFailover.After(now) {
+		t.Errorf("the primary will have changed at %v", seen.LastFailover)
+	}
+	for _, n := range seen.Nodes {
+		if n.Started.After(now) || n.Started.IsZero() {
+			t.Errorf("node %d will have been started at %v", n.Ordinal, n.Started)
+		}
 	}
 }

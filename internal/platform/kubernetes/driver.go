@@ -136,7 +136,7 @@ func (d *Driver) watch(ctx context.Context, scheme *runtime.Scheme) error {
 		return err
 	}
 	d.seen, err = cache.New(d.o.Config, cache.Options{
-		Scheme: scheme, DefaultNamespaces: map[string]cache.Config{d.o.Namespace: {}},
+		Scheme: scheme, Mapper: d.live.RESTMapper(), DefaultNamespaces: map[string]cache.Config{d.o.Namespace: {}},
 		DefaultLabelSelector: labels.NewSelector().Add(*ours), DefaultUnsafeDisableDeepCopy: new(true),
 		DefaultTransform: stripped,
 	})

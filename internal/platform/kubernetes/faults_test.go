@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -67,9 +68,16 @@ func TestFaults(t *testing.T) {
 	d := b.open(t)
 	t.Cleanup(func() { d.Close() })
 	want := b.wanted(t, 201)
+	want.Created = time.Date(2026, 1, 31, 18, 0, 0, 0, time.UTC)
 	first := settle(t, d, &want)
 
 	t.Run("what is as it should be isn't written again", func(t *testing.T) { b.writtenOnce(t, want) })
+
+	t.Run("an adoption logs in three times", func(t *testing.T) { b.adoptedOften(t, want) })
+
+	t.Run("another steward's namespace, and another database's object", func(t *testing.T) { b.anotherSteward(t, d, &want) })
+
+	t.Run("a server that hangs", func(t *testing.T) { b.hangs(t, d, &want) })
 
 	t.Run("an operator that says all is done before it is", func(t *testing.T) {
 		b.op.Pause()
@@ -310,10 +318,11 @@ func (b *bench) quota(t *testing.T, d *kubernetes.Driver) {
 	}
 }
 
-// TestFailover: who is the primary the servers say, whatever the operator does. What was asked for is told from what happened,
-// and the rights that steward has are enough to ask.
+// TestFailover: who is the primary the servers say, whatever the operator does, and however far its clock is ahead. What was asked for is
+// told from what happened, and the rights that steward has are enough to ask.
 func TestFailover(t *testing.T) {
 	b := newBench(t)
+	b.op.Skew(26 * time.Hour)
 	b.server.Grant(t, b.namespace, "steward", kubernetes.Rights())
 	b.config = b.server.User(t, "steward")
 	d := b.open(t)
@@ -321,6 +330,10 @@ func TestFailover(t *testing.T) {
 	want := b.wanted(t, 501)
 	want.Size, want.Replication, want.Commit = 3, cluster.Asynch, cluster.CommitRemoteWrite
 	before := settle(t, d, &want)
+	mustNotBeAhead(t, before)
+	if before.Failovers != 0 || !before.LastFailover.IsZero() {
+		t.Errorf("a failover that never was: %+v", before)
+	}
 	if names := b.get(t, 501).Spec.PostgreSQL.Synchronous; names == nil || names.DataDurability != "required" {
 		t.Errorf("a commit waits for nobody: %+v", names)
 	}
@@ -334,6 +347,7 @@ func TestFailover(t *testing.T) {
 		seen, err = d.Observe(t.Context(), 501)
 		return err == nil && seen.Failovers == 1 && len(seen.Nodes) == 3 && seen.Settled
 	})
+	mustNotBeAhead(t, seen)
 	if seen.Nodes[0].Address == before.Nodes[0].Address || seen.Hosts != before.Hosts || seen.LastFailover.IsZero() ||
 		!strings.Contains(seen.FailoverReason, "no acknowledged write was lost") {
 		t.Errorf("seen: %+v", seen)
@@ -347,44 +361,63 @@ func TestFailover(t *testing.T) {
 	from := seen.Nodes[0].Ordinal
 	want.Switchover = &from
 	after := settle(t, d, &want)
+	mustNotBeAhead(t, after)
 	if after.Failovers != 2 || after.LastChange.From != from || after.LastChange.To != after.Nodes[0].Ordinal || !after.LastChange.Planned ||
 		!strings.Contains(after.FailoverReason, "as was asked for") {
 		t.Errorf("handed over: %+v", after)
 	}
+	// CloudNativePG has a server that was the primary look into the one that is, as a role of its own and in the database of the
+	// administration, before it lets it follow (1.30, recorded: "permission denied for database postgres", for ever).
+	if len(after.Nodes) != 3 || after.Healthy != 3 {
+		t.Errorf("node %d, which handed over, doesn't follow: %+v", from, after)
+	}
 	want.Switchover = nil
+	b.op.Pause()
 	b.op.LosePrimary(object(501))
+	b.setsPasswordOfTwo(t, d, want)
+	b.op.Resume()
 	await.True(t, "a third is the primary", func() bool {
 		seen, err := d.Observe(t.Context(), 501)
 		return err == nil && seen.Failovers == 3 && seen.Serving && !seen.LastChange.Planned
 	})
 }
 
-// TestOneThatHangs: a server that doesn't answer holds up nobody for long, and is told.
-func TestOneThatHangs(t *testing.T) {
-	b := newBench(t)
-	d := b.open(t)
-	t.Cleanup(func() { d.Close() })
-	want := b.wanted(t, 301)
-	settle(t, d, &want)
-	b.op.Freeze(object(301), true)
-	defer b.op.Freeze(object(301), false)
+// setsPasswordOfTwo: after the primary is lost another serves long before there are three again (1.30, recorded: minutes), and a database
+// that had failed is called degraded only once its password is what the API answers.
+func (b *bench) setsPasswordOfTwo(t *testing.T, d *kubernetes.Driver, want platform.Wanted) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := d.SetPassword(ctx, want); err != nil {
+		t.Error(err)
+	}
+	await.True(t, "it is degraded", func() bool {
+		seen, err := d.Observe(ctx, want.ID)
+		return err == nil && seen.Serving && seen.Degraded
+	})
+}
+
+// hangs: a server that doesn't answer holds up nobody for long, and is told.
+func (b *bench) hangs(t *testing.T, d *kubernetes.Driver, want *platform.Wanted) {
+	b.op.Freeze(object(want.ID), true)
+	thaw := sync.OnceFunc(func() { b.op.Freeze(object(want.ID), false) })
+	defer thaw()
 	begun := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	seen, err := d.Apply(ctx, want)
+	seen, err := d.Apply(ctx, *want)
 	if err != nil || seen.Settled || seen.Serving || !strings.Contains(seen.Problem, "doesn't answer") {
 		t.Errorf("got %+v, %v", seen, err)
 	}
 	if took := time.Since(begun); took > 30*time.Second {
 		t.Errorf("it took %v", took)
 	}
+	thaw()
+	settle(t, d, want)
 }
 
-// TestAnotherSteward: a namespace is one store's, and an object one database's.
-func TestAnotherSteward(t *testing.T) {
-	b := newBench(t)
-	d := b.open(t)
-	t.Cleanup(func() { d.Close() })
+// anotherSteward: a namespace is one store's, and an object one database's.
+func (b *bench) anotherSteward(t *testing.T, d *kubernetes.Driver, want *platform.Wanted) {
 	b.open(t).Close() // another server on the same store
 	o := b.options()
 	o.Owner = "another store"
@@ -392,11 +425,8 @@ func TestAnotherSteward(t *testing.T) {
 		!strings.Contains(err.Error(), "kubectl delete secret") {
 		t.Errorf("somebody else's namespace: %v", err)
 	}
-	want := b.wanted(t, 601)
-	want.Created = time.Date(2026, 1, 31, 18, 0, 0, 0, time.UTC)
-	settle(t, d, &want)
-	before := b.get(t, 601)
-	later := b.wanted(t, 601) // a store that was brought back gives the number out again
+	before := b.get(t, want.ID)
+	later := *want // a store that was brought back gives the number out again
 	later.Created = want.Created.Add(time.Hour)
 	if seen, err := d.Apply(t.Context(), later); err != nil || !seen.Permanent || !strings.Contains(seen.Problem, "of another database, made at 2026-01-31T18:00:00Z") {
 		t.Errorf("taken for its own: %+v, %v", seen, err)
@@ -404,19 +434,14 @@ func TestAnotherSteward(t *testing.T) {
 	if err := d.Remove(t.Context(), later.Cluster); err != nil {
 		t.Error(err)
 	}
-	if after := b.get(t, 601); after.ResourceVersion != before.ResourceVersion || len(b.leftovers(t, 601)) < 5 {
-		t.Errorf("it was changed, and there are %v", b.leftovers(t, 601))
+	if after := b.get(t, want.ID); after.ResourceVersion != before.ResourceVersion || len(b.leftovers(t, want.ID)) < 5 {
+		t.Errorf("it was changed, and there are %v", b.leftovers(t, want.ID))
 	}
-	settle(t, d, &want)
-	if err := d.Remove(t.Context(), want.Cluster); err != nil {
-		t.Error(err)
-	}
-	if left := b.leftovers(t, 601); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
+	settle(t, d, want)
 }
 
-// TestRights: what is in the role that we tell of is enough, and there is nothing in it without which all goes well.
+// TestRights: what is in the role that we tell of is enough, and there is nothing in it without which all goes well. TestPlatform has
+// no more for all that is done to databases.
 func TestRights(t *testing.T) {
 	b := newMariaDBBench(t)
 	b.keep(t)
@@ -432,28 +457,7 @@ func TestRights(t *testing.T) {
 	if err := d.SetPassword(t.Context(), want); err != nil {
 		t.Error(err)
 	}
-	b.hold(t, want.Cluster, "one")
-	kept, err := d.TakeBackup(t.Context(), want, 1, cluster.Primary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	from := platform.KeptSource{Backup: 1, Ref: kept.Ref, Of: want.Cluster, Token: "1"}
-	if err := d.VerifyKept(t.Context(), want, from); err != nil {
-		t.Error(err)
-	}
-	if _, err := d.RestoreKept(t.Context(), want, from, func() error { return nil }); err != nil {
-		t.Error(err)
-	}
-	if err := errors.Join(d.Undo(t.Context(), want), d.PruneBackups(t.Context(), want.Cluster, []string{kept.Ref}), d.DropBackup(t.Context(), want.Cluster, 1, kept.Ref)); err != nil {
-		t.Error(err)
-	}
-	var all []string
-	await.True(t, "what was undone is gone", func() bool { // the operator takes its time
-		all = b.leftovers(t, 401)
-		return !slices.ContainsFunc(all, func(o string) bool {
-			return strings.Contains(o, "-g2") || strings.HasPrefix(o, "*cnpg.Backup")
-		})
-	})
+	all := b.leftovers(t, 401)
 	if err := d.Reconcile(t.Context(), func(context.Context) ([]cluster.Cluster, error) { return nil, nil }); err != nil {
 		t.Error(err)
 	}

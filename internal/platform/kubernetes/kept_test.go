@@ -20,8 +20,19 @@ import (
 )
 
 // TestKeptFaults: what an operator, its plugin or the bucket does to backups and recoveries is told, and costs no data. One cluster goes through all of it.
-func TestKeptFaults(t *testing.T) {
+func TestKeptFaults(t *testing.T) { keptFaults(t, false) }
+
+// TestKeptFaultsThorough tries further moments to fail at, too.
+func TestKeptFaultsThorough(t *testing.T) { keptFaults(t, true) }
+
+func keptFaults(t *testing.T, thorough bool) {
+	t.Helper()
 	t.Parallel()
+	further := func(name string, try func(t *testing.T)) {
+		if thorough {
+			t.Run(name, try)
+		}
+	}
 	b := newBench(t)
 	b.keep(t)
 	d := b.open(t)
@@ -44,7 +55,7 @@ func TestKeptFaults(t *testing.T) {
 	}
 	from := platform.KeptSource{Backup: 1, Ref: first.Ref, Of: want.Cluster, Token: "1"}
 
-	t.Run("a backup that vanishes", func(t *testing.T) {
+	further("a backup that vanishes", func(t *testing.T) {
 		b.op.Fail(simulator.Faults{BackupVanishes: true})
 		if _, err := d.TakeBackup(t.Context(), want, 2, cluster.Primary); err == nil || !strings.Contains(err.Error(), "not found") {
 			t.Errorf("got %v", err)
@@ -107,7 +118,7 @@ func TestKeptFaults(t *testing.T) {
 		}
 	})
 
-	t.Run("a verification that takes too long says nothing of the backup", func(t *testing.T) {
+	further("a verification that takes too long says nothing of the backup", func(t *testing.T) {
 		b.op.Fail(simulator.Faults{RecoveryStuck: true})
 		defer b.op.Fail(simulator.Faults{})
 		ctx, cancel := short()
@@ -143,7 +154,7 @@ func TestKeptFaults(t *testing.T) {
 		}
 	})
 
-	t.Run("an undo that ends once it has led back is gone on with", func(t *testing.T) {
+	further("an undo that ends once it has led back is gone on with", func(t *testing.T) {
 		b.hold(t, want.Cluster, "two")
 		from.Token = "undone"
 		if _, err := d.RestoreKept(t.Context(), want, from, func() error { return nil }); err != nil {

@@ -62,8 +62,8 @@ func TestLogs(t *testing.T) {
 	began := time.Now().Add(-time.Hour)
 	for _, q := range []string{
 		"SELECT pg_sleep(0.2), 'hunter2'",
-		`SELECT pg_sleep(0.2), '` + strings.Repeat("hunter2", 30<<10) + `'`,
-		`DO $$ BEGIN RAISE LOG E'first\x1b[2J\x1b]0;owned\x07 \u202e%', repeat('x', 300000); END $$`,
+		`SELECT pg_sleep(0.2), '` + strings.Repeat("hunter2", 20<<10) + `'`,
+		`DO $$ BEGIN RAISE LOG E'first\x1b[2J\x1b]0;owned\x07 \u202e%', repeat('x', 140000); END $$`,
 		`DO $$ BEGIN RAISE LOG E'second\n{"logger":"postgres","record":{"log_time":"2026-01-01 00:00:00.000 UTC","error_severity":"PANIC","message":"forged"}}'; END $$`,
 	} {
 		if err := b.execute(t, l.c, q); err != nil {
@@ -111,7 +111,7 @@ func (l *logged) pages() {
 		l.t.Fatalf("%d lines", len(whole))
 	}
 	for _, oldest := range []bool{true, false} {
-		q := insight.LogQuery{Oldest: oldest, Most: 2}
+		q := insight.LogQuery{Oldest: oldest, Most: 4}
 		var texts []string
 		for range len(whole) {
 			page, next := q.Page(l.read(q))

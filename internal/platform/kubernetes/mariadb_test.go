@@ -128,13 +128,24 @@ func (b *bench) mariaDBObject(t *testing.T, id cluster.ID) *mariadb.MariaDB {
 	return m
 }
 
-// TestMariaDBPlatform runs every platform's suite on MariaDB, with real servers and a simulated operator.
+// TestMariaDBPlatform runs every platform's suite on MariaDB, with real servers and a simulated operator. TestMariaDB kills and patches a
+// server, too, and TestMariaDBKeptKilled restores a backup in place and undoes that.
 func TestMariaDBPlatform(t *testing.T) {
+	onMariaDBPlatform(t, "a killed server comes back by itself", "after a reboot Apply brings everything back", "a patch moves to the newest version",
+		"a kept backup is restored in place, and that undone")
+}
+
+// TestMariaDBPlatformThorough leaves nothing to other tests.
+func TestMariaDBPlatformThorough(t *testing.T) { onMariaDBPlatform(t) }
+
+func onMariaDBPlatform(t *testing.T, elsewhere ...string) {
+	t.Helper()
 	t.Parallel()
 	b := newMariaDBBench(t)
 	b.keep(t)
 	platformtest.Run(t, &platformtest.Bench{
-		Engine: cluster.MySQL, Series: "10.11", Older: olderMariaDB, Newer: newerMariaDB, Suspends: true, Restarts: true, Remote: true, Short: !enginetest.Thorough(),
+		Engine: cluster.MySQL, Series: "10.11", Older: olderMariaDB, Newer: newerMariaDB, Suspends: true, Restarts: true, Remote: true,
+		Short: !enginetest.Thorough(), Elsewhere: elsewhere,
 		Keeps:   &platformtest.Keeping{Hold: b.holdMariaDB, Held: b.heldMariaDB, Stored: b.stored},
 		Secrets: b.secrets, Port: 22000,
 		Open: func(t *testing.T) (platform.Driver, func()) {

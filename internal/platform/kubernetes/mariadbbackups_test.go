@@ -77,8 +77,19 @@ func (b *bench) mustBeAloneMariaDB(t *testing.T, want platform.Wanted) {
 }
 
 // TestMariaDBKeptFaults: what the operator or the bucket does to backups of MariaDB, and to what begins with one, is told, and costs no data.
-func TestMariaDBKeptFaults(t *testing.T) {
+func TestMariaDBKeptFaults(t *testing.T) { mariaDBKeptFaults(t, false) }
+
+// TestMariaDBKeptFaultsThorough tries what goes as with PostgreSQL (TestKeptFaults), too.
+func TestMariaDBKeptFaultsThorough(t *testing.T) { mariaDBKeptFaults(t, true) }
+
+func mariaDBKeptFaults(t *testing.T, thorough bool) {
+	t.Helper()
 	t.Parallel()
+	asWithPostgreSQL := func(name string, try func(t *testing.T)) {
+		if thorough {
+			t.Run(name, try)
+		}
+	}
 	b := newMariaDBBench(t)
 	b.keep(t)
 	b.server.Grant(t, b.namespace, "steward", kubernetes.Rights())
@@ -118,14 +129,14 @@ func TestMariaDBKeptFaults(t *testing.T) {
 		}
 	})
 
-	t.Run("a backup that vanishes", func(t *testing.T) {
+	asWithPostgreSQL("a backup that vanishes", func(t *testing.T) {
 		b.mdb.Fail(simulator.Faults{BackupVanishes: true})
 		if _, err := d.TakeBackup(t.Context(), want, 3, cluster.Primary); err == nil || !strings.Contains(err.Error(), "not found") {
 			t.Errorf("got %v", err)
 		}
 	})
 
-	t.Run("a backup that hangs is gone on with by the next driver", func(t *testing.T) {
+	asWithPostgreSQL("a backup that hangs is gone on with by the next driver", func(t *testing.T) {
 		b.mdb.Fail(simulator.Faults{BackupStuck: true})
 		ctx, cancel := short()
 		defer cancel()
@@ -138,7 +149,7 @@ func TestMariaDBKeptFaults(t *testing.T) {
 		}
 	})
 
-	t.Run("a bucket that lets nobody in", func(t *testing.T) {
+	asWithPostgreSQL("a bucket that lets nobody in", func(t *testing.T) {
 		b.bucket.Break(archivetest.Trouble{Status: 403})
 		defer b.bucket.Mend()
 		if err := d.DropBackup(t.Context(), want.Cluster, 1, first.Ref); err == nil {
@@ -146,7 +157,7 @@ func TestMariaDBKeptFaults(t *testing.T) {
 		}
 	})
 
-	t.Run("another cluster's backup is neither read nor removed", func(t *testing.T) {
+	asWithPostgreSQL("another cluster's backup is neither read nor removed", func(t *testing.T) {
 		other := want.Cluster
 		other.ID = 822
 		if err := d.DropBackup(t.Context(), other, 1, first.Ref); err == nil || !strings.Contains(err.Error(), "no backup of cluster 822") {
@@ -195,7 +206,7 @@ func TestMariaDBKeptFaults(t *testing.T) {
 		}
 	})
 
-	t.Run("a verification that takes too long says nothing of the backup", func(t *testing.T) {
+	asWithPostgreSQL("a verification that takes too long says nothing of the backup", func(t *testing.T) {
 		b.mdb.Fail(simulator.Faults{RecoveryStuck: true})
 		defer b.mdb.Fail(simulator.Faults{})
 		ctx, cancel := short()
@@ -226,7 +237,7 @@ func TestMariaDBKeptFaults(t *testing.T) {
 		}
 	})
 
-	t.Run("what a restore that was given up has left goes with the next Apply", func(t *testing.T) {
+	asWithPostgreSQL("what a restore that was given up has left goes with the next Apply", func(t *testing.T) {
 		b.mdb.Fail(simulator.Faults{RecoveryStuck: true})
 		defer b.mdb.Fail(simulator.Faults{})
 		ctx, cancel := short()
@@ -262,7 +273,7 @@ func TestMariaDBKeptFaults(t *testing.T) {
 		}
 	})
 
-	t.Run("what is aside for a day goes", func(t *testing.T) {
+	asWithPostgreSQL("what is aside for a day goes", func(t *testing.T) {
 		from.Token = "2"
 		if _, err := d.RestoreKept(t.Context(), want, from, func() error { return nil }); err != nil {
 			t.Fatal(err)
@@ -283,7 +294,7 @@ func TestMariaDBKeptFaults(t *testing.T) {
 		b.mustBeAloneMariaDB(t, want)
 	})
 
-	t.Run("a database whose object is gone comes back from its backup", func(t *testing.T) {
+	asWithPostgreSQL("a database whose object is gone comes back from its backup", func(t *testing.T) {
 		now := &mariadb.MariaDB{}
 		if err := b.c.Get(t.Context(), kube.ObjectKey{Namespace: b.namespace, Name: "db-821-g3"}, now); err != nil {
 			t.Fatal(err)
@@ -348,9 +359,17 @@ func (b *bench) dying(t *testing.T, writes int) (*kubernetes.Driver, func() bool
 	return d, func() bool { return dead.Load() > 0 }
 }
 
-// TestMariaDBKeptKilled: steward dies after each write of a backup, of a restore, of a fork, of a proof and of a removal. The next one brings it to
-// its end, and of what was begun nothing is left. All writes are tried where time is no matter, else one of each, another each time.
-func TestMariaDBKeptKilled(t *testing.T) {
+// TestMariaDBKeptKilled: steward dies after a write of a restore, another each time. The next one brings it to its end, and of what was
+// begun nothing is left.
+func TestMariaDBKeptKilled(t *testing.T) { mariaDBKeptKilled(t, "restore") }
+
+// TestMariaDBKeptKilledThorough: so it is with a backup, a restore, a fork, a proof and a removal. All writes are tried where time is no matter.
+func TestMariaDBKeptKilledThorough(t *testing.T) {
+	mariaDBKeptKilled(t, "backup", "restore", "fork", "proof", "removal")
+}
+
+func mariaDBKeptKilled(t *testing.T, operations ...string) {
+	t.Helper()
 	t.Parallel()
 	b := newMariaDBBench(t)
 	b.keep(t)
@@ -429,6 +448,9 @@ func TestMariaDBKeptKilled(t *testing.T) {
 			fork.Hosts = cluster.Hosts{}
 		}},
 	} {
+		if !slices.Contains(operations, c.name) {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			tries := []int{testdir.Rand(t, "writes").IntN(7), 0} // one, another each time; the first of all where there are fewer
 			if enginetest.Thorough() {

@@ -12,6 +12,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
+	"steward/internal/platform/kubernetes"
 	"steward/internal/platform/platformtest"
 )
 
@@ -23,13 +24,22 @@ func eachItem(list client.ObjectList, do func(client.Object)) error {
 }
 
 // TestPlatform runs every platform's suite, with a real API server and real servers, and a simulated operator. What
-// else would take too much of the processor each time is left to `make test-engines`.
-func TestPlatform(t *testing.T) {
+// else would take too much of the processor each time is left to `make test-engines`. TestFaults kills a server, too, and TestFailover has three.
+func TestPlatform(t *testing.T) { onPlatform(t, nil, "a killed server comes back by itself") }
+
+// TestPlatformThorough leaves nothing to other tests.
+func TestPlatformThorough(t *testing.T) { onPlatform(t, []int{3}) }
+
+func onPlatform(t *testing.T, sizes []int, elsewhere ...string) {
+	t.Helper()
 	t.Parallel()
 	b := newBench(t)
 	b.keep(t)
+	b.server.Grant(t, b.namespace, "steward", kubernetes.Rights())
+	b.config = b.server.User(t, "steward")
 	platformtest.Run(t, &platformtest.Bench{
-		Engine: cluster.PostgreSQL, Series: "15", Older: older, Newer: newer, Sizes: []int{3}, Suspends: true, Restarts: true, Remote: true, Short: !enginetest.Thorough(),
+		Engine: cluster.PostgreSQL, Series: "15", Older: older, Newer: newer, Sizes: sizes, Suspends: true, Restarts: true, Remote: true,
+		Short: !enginetest.Thorough(), Elsewhere: elsewhere,
 		Keeps:   &platformtest.Keeping{Hold: b.hold, Held: b.held, Stored: b.stored, Moments: true},
 		Secrets: b.secrets, Port: 21000,
 		Open: func(t *testing.T) (platform.Driver, func()) {

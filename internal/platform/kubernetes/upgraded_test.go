@@ -300,9 +300,10 @@ func (b *bench) undefine(t *testing.T, d *kubernetes.Driver, want platform.Wante
 	}
 	another := b.wanted(t, 703) // of new ones, all is seen again
 	settle(t, d, &another)
-	if seen, err := d.Observe(t.Context(), another.ID); err != nil || !seen.Serving {
-		t.Errorf("seen: %+v, %v", seen, err)
-	}
+	await.True(t, "it is seen", func() bool {
+		seen, err := d.Observe(t.Context(), another.ID)
+		return err == nil && seen.Serving
+	})
 	b.op.Kill(object(another.ID))
 	await.NoError(t, "changes are seen again", func() error {
 		seen, err := d.Observe(t.Context(), another.ID)

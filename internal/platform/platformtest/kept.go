@@ -3,6 +3,7 @@ package platformtest
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,7 +38,7 @@ func runKept(t *testing.T, b *Bench) {
 		{"a moment between kept backups is restored and forked", restoresMoments, b.Keeps.Moments},
 		{"three nodes are restored from a kept backup of a replica", restoresThree, len(b.Sizes) > 0 && !b.Short},
 	} {
-		if c.here {
+		if c.here && !slices.Contains(b.Elsewhere, c.name) {
 			t.Run(c.name, func(t *testing.T) { c.run(b.open(t)) })
 		}
 	}

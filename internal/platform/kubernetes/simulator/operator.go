@@ -26,8 +26,12 @@ import (
 	"steward/internal/wait"
 )
 
-// pass is how often the operator looks.
-const pass = 120 * time.Millisecond
+const (
+	// pass is how often the operator looks. It is short: what it does a step at a time, steward asks for meanwhile, again and again.
+	pass = 40 * time.Millisecond
+	// restful is how many passes go by before a server that is well is asked again, since that takes it a session.
+	restful = int(time.Second / pass)
+)
 
 // Options are what an Operator is made of.
 type Options struct {
@@ -82,6 +86,8 @@ type instance struct {
 	ready bool
 	// looks counts passes since the server was asked last.
 	looks int
+	// configOf tells of what its configuration was written last.
+	configOf string
 	// follows is set of one that was the primary, until it may follow another.
 	follows bool
 	// handedOver reports whether its container ended because another instance became the primary.

@@ -24,9 +24,13 @@ func serialOf(name string) int {
 // keep is what the instance manager and the kubelet do for one instance: a Pod, a server in it, its configuration.
 func (op *Operator) keep(ctx context.Context, all *instances, serial int, c *cnpg.Cluster, tls map[string][]byte) error {
 	i := all.all[serial]
-	changed, err := i.write(op.settings(all, i, c), c.Spec.PostgreSQL.PgHBA, tls)
-	if err != nil {
-		return err
+	changed, of := false, fmt.Sprint(c.ResourceVersion, all.primary, slices.Sorted(maps.Keys(all.all)), string(tls["tls.crt"]))
+	if of != i.configOf {
+		var err error
+		if changed, err = i.write(op.settings(all, i, c), c.Spec.PostgreSQL.PgHBA, tls); err != nil {
+			return err
+		}
+		i.configOf = of
 	}
 	if changed && i.running() {
 		i.reload()
@@ -57,8 +61,8 @@ func (op *Operator) keep(ctx context.Context, all *instances, serial int, c *cnp
 		i.newLife(true)
 		return i.start()
 	}
-	if i.looks++; i.ready && i.looks%8 != 0 && !changed {
-		return nil // each look takes it a process
+	if i.looks++; i.ready && i.looks%restful != 0 && !changed {
+		return nil
 	}
 	rows, err := i.sql(ctx, "postgres", "SELECT count(*) FROM pg_settings WHERE pending_restart")
 	if answers := err == nil; answers != i.ready {
