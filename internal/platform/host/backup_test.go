@@ -14,7 +14,6 @@ import (
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
-	"steward/internal/platform/host"
 	"steward/internal/platform/platformtest"
 )
 
@@ -22,7 +21,7 @@ import (
 // there at the backup is there again, and a copy that is no good does no harm.
 func TestArchive(t *testing.T) {
 	t.Parallel()
-	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
+	found, _ := installations()
 	for _, b := range benches(found) {
 		// Of each family one: a replica's backup, and one that is encrypted. The engines' suites
 		// restore each engine's of both kinds.

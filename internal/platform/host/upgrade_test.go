@@ -16,7 +16,6 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
-	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
 	"steward/internal/platform/host"
 	"steward/internal/platform/host/files"
@@ -27,7 +26,7 @@ import (
 // upgradable are two installations of a flavour of which one's data can be moved to the other.
 func upgradable(t *testing.T, flavour engine.Flavour) (older, newer engine.Installation) {
 	t.Helper()
-	all, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
+	all, _ := installations()
 	for _, to := range all {
 		for _, from := range all {
 			if from.Flavour == flavour && to.Flavour == flavour && engine.CompareVersions(to.Series, from.Series) > 0 &&
@@ -61,7 +60,7 @@ type upgradedFlavour struct {
 var upgradedPostgreSQL = upgradedFlavour{
 	flavour: engine.FlavourPostgreSQL,
 	made: []string{
-		"CREATE EXTENSION citext", "CREATE TABLE lots AS SELECT i, md5(i::text)::citext AS words FROM generate_series(1, 200000) i", "CREATE INDEX ON lots (words)",
+		"CREATE EXTENSION citext", "CREATE TABLE lots AS SELECT i, md5(i::text)::citext AS words FROM generate_series(1, 20000) i", "CREATE INDEX ON lots (words)",
 		"CALL steward.create_user('app', 'secret for app')", "CREATE DATABASE shop", "CALL steward.grant_database('app', 'shop')",
 		"ALTER DATABASE shop SET role = 'app'", "ALTER DATABASE defaultdb SET statement_timeout = '1h'",
 	},
@@ -144,14 +143,27 @@ func (u *upgraded) answer(query string) string {
 	return strings.Trim(fmt.Sprint(numbers), "[]")
 }
 
+// upgradeCase is a cluster to be moved.
+type upgradeCase struct {
+	upgradedFlavour
+	size      int
+	encrypted bool
+	// first has what can't be moved refused, and tried, before, breaks a move be broken off, full the disk be full.
+	first, breaks, full bool
+}
+
 func TestUpgrade(t *testing.T) {
+	testUpgrade(t, upgradeCase{upgradedPostgreSQL, 1, false, true, true, false}, upgradeCase{upgradedMariaDB, 3, false, true, false, false})
+}
+
+func TestUpgradeThorough(t *testing.T) {
+	testUpgrade(t, upgradeCase{upgradedPostgreSQL, 3, false, false, false, true}, upgradeCase{upgradedMariaDB, 1, true, false, true, true})
+}
+
+func testUpgrade(t *testing.T, cases ...upgradeCase) {
+	t.Helper()
 	t.Parallel()
-	for _, c := range []struct {
-		upgradedFlavour
-		size int
-		// first has what can't be moved refused, and tried, before.
-		first, encrypted bool
-	}{{upgradedPostgreSQL, 1, true, false}, {upgradedPostgreSQL, 3, false, false}, {upgradedMariaDB, 3, true, false}, {upgradedMariaDB, 1, false, true}} {
+	for _, c := range cases {
 		t.Run(fmt.Sprintf("%s, %d nodes", c.flavour, c.size), func(t *testing.T) {
 			t.Parallel()
 			from, to := upgradable(t, c.flavour)
@@ -165,7 +177,11 @@ func TestUpgrade(t *testing.T) {
 			if c.first {
 				u.refuses()
 				u.tries()
+			}
+			if c.breaks {
 				u.breaks(from)
+			}
+			if c.full {
 				u.runsOutOfRoom(from)
 			}
 			u.moves()

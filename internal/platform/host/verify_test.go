@@ -10,9 +10,7 @@ import (
 
 	"steward/internal/await"
 	"steward/internal/cluster"
-	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
-	"steward/internal/platform/host"
 )
 
 // hostileIndex never lets go of the account that verifies backups.
@@ -34,7 +32,7 @@ var hostileIndex = []string{
 // proven nor called broken after its time, and is gone at once when its cluster is removed.
 func TestVerificationOfAHostileBackup(t *testing.T) {
 	t.Parallel()
-	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
+	found, _ := installations()
 	for _, b := range benches(found) {
 		if b.Engine != cluster.PostgreSQL {
 			continue

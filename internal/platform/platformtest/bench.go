@@ -26,6 +26,8 @@ type Bench struct {
 	Older, Newer string
 	// Short leaves out what goes the same with every engine, or is tried by the engines' suite.
 	Short bool
+	// Tries reports whether a case is tried that isn't left out so; nil for all.
+	Tries func(name string) bool
 	// Sizes are the numbers of nodes a cluster can have besides one.
 	Sizes []int
 	// Remote reports that servers run on machines that aren't ours: they have no process ids here, no programs of which

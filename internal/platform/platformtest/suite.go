@@ -41,7 +41,7 @@ func Run(t *testing.T, b *Bench) {
 		{"a suspended cluster rests and resumes", suspends, true},
 		{"a suspended cluster stays so over restarts and reboots", staysSuspended, false},
 	} {
-		if b.Short && !c.engine {
+		if b.Short && !c.engine || b.Tries != nil && !b.Tries(c.name) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) { c.run(b.open(t)) })
