@@ -48,9 +48,7 @@ func testFailover(t *testing.T, thorough bool) {
 		}
 		slowest := ofSeries(found, b)[0].Flavour == engine.FlavourMySQL // its servers take a second of a processor to start and stop
 		for _, mode := range modes(b) {
-			cases := slices.DeleteFunc(slices.Clone(faults), func(f threeNodesCase) bool {
-				return !f.on.includes(b) || (f.thorough || slowest) != thorough
-			})
+			cases := slices.DeleteFunc(slices.Clone(faults), func(f threeNodesCase) bool { return !f.tried(b, slowest, thorough) })
 			if len(cases) == 0 {
 				continue
 			}
@@ -72,33 +70,44 @@ func testFailover(t *testing.T, thorough bool) {
 type threeNodesCase struct {
 	name string
 	do   func(*threeNodes)
-	on   scope
-	// thorough reports whether `make test` leaves it.
-	thorough bool
+	// on says on which engines it is tried, thorough on which TestFailoverThorough tries it besides.
+	on, thorough scope
+}
+
+// tried reports whether one of the two tests tries it on an engine.
+func (c threeNodesCase) tried(b platformtest.Bench, slowest, thorough bool) bool {
+	switch here, there := c.on.includes(b), c.thorough.includes(b); {
+	case slowest && !enginetest.Thorough():
+		return thorough && (here || there)
+	case thorough:
+		return there && !here
+	default:
+		return here
+	}
 }
 
 var faults = []threeNodesCase{
-	{"nodes report their replication", (*threeNodes).reportsReplication, onEachEngine, false},
-	{"owners look inside", (*threeNodes).looksInside, onEachFamily, false},
-	{"the primary's server is killed", (*threeNodes).killsPrimary, onPostgreSQL, false},
-	{"the primary's server is killed again and again", (*threeNodes).killsPrimaryAgain, onPostgreSQL, true},
-	{"customers see no password of replicas", (*threeNodes).hidesPassword, onEachEngine, false},
-	{"the primary's server is stopped", (*threeNodes).stopsPrimary, onPostgreSQL, false},
-	{"the primary's server is killed while the store fails", (*threeNodes).killsPrimaryWhileStoreFails, onPostgreSQL, true},
-	{"the primary's server is killed while the store hangs", (*threeNodes).killsPrimaryWhileStoreHangs, onPostgreSQL, false},
-	{"the primary's server is stopped while the store hangs", (*threeNodes).stopsPrimaryWhileStoreHangs, onPostgreSQL, true},
-	{"the primary's server is killed while nothing works at first", (*threeNodes).killsPrimaryWhileNothingWorks, onPostgreSQL, true},
-	{"a replica's server is killed", (*threeNodes).killsReplica, onPostgreSQL, false},
-	{"a replica's data is removed", (*threeNodes).removesReplica, onEachEngine, false},
-	{"primary and one replica are killed", (*threeNodes).killsTwo, onPostgreSQL, true},
-	{"all three are killed", (*threeNodes).killsAll, onEachFamily, false},
-	{"the primary hangs, and replicas are killed that have not applied what they acknowledged", (*threeNodes).killsBehind, onMySQL, false},
-	{"the primary is killed while steward is down", (*threeNodes).killsWhileDown, onPostgreSQL, true},
-	{"the primary's data is removed", (*threeNodes).removesPrimary, onPostgreSQL, false},
-	{"the primary's data is damaged", (*threeNodes).damagesPrimary, onEachFamily, false},
-	{"a planned restart of all", (*threeNodes).resizes, onEachFamily, false},
-	{"settings that need a restart", (*threeNodes).reconfigures, onPostgreSQL, true},
-	{"a patch of all", (*threeNodes).patches, onEachFamily, false},
+	{"nodes report their replication", (*threeNodes).reportsReplication, onEachEngine, nowhere},
+	{"owners look inside", (*threeNodes).looksInside, onEachFamily, nowhere},
+	{"the primary's server is killed", (*threeNodes).killsPrimary, onPostgreSQL, nowhere},
+	{"the primary's server is killed again and again", (*threeNodes).killsPrimaryAgain, nowhere, onPostgreSQL},
+	{"customers see no password of replicas", (*threeNodes).hidesPassword, onEachEngine, nowhere},
+	{"the primary's server is stopped", (*threeNodes).stopsPrimary, onPostgreSQL, nowhere},
+	{"the primary's server is killed while the store fails", (*threeNodes).killsPrimaryWhileStoreFails, nowhere, onPostgreSQL},
+	{"the primary's server is killed while the store hangs", (*threeNodes).killsPrimaryWhileStoreHangs, onPostgreSQL, nowhere},
+	{"the primary's server is stopped while the store hangs", (*threeNodes).stopsPrimaryWhileStoreHangs, nowhere, onPostgreSQL},
+	{"the primary's server is killed while nothing works at first", (*threeNodes).killsPrimaryWhileNothingWorks, nowhere, onPostgreSQL},
+	{"a replica's server is killed", (*threeNodes).killsReplica, onPostgreSQL, nowhere},
+	{"a replica's data is removed", (*threeNodes).removesReplica, onEachEngine, nowhere},
+	{"primary and one replica are killed", (*threeNodes).killsTwo, nowhere, onPostgreSQL},
+	{"all three are killed", (*threeNodes).killsAll, onPostgreSQL, onEachFamily},
+	{"the primary hangs, and replicas are killed that have not applied what they acknowledged", (*threeNodes).killsBehind, onMySQL, nowhere},
+	{"the primary is killed while steward is down", (*threeNodes).killsWhileDown, nowhere, onPostgreSQL},
+	{"the primary's data is removed", (*threeNodes).removesPrimary, onPostgreSQL, nowhere},
+	{"the primary's data is damaged", (*threeNodes).damagesPrimary, onPostgreSQL, onEachFamily},
+	{"a planned restart of all", (*threeNodes).resizes, nowhere, onEachFamily},
+	{"settings that need a restart", (*threeNodes).reconfigures, nowhere, onPostgreSQL},
+	{"a patch of all", (*threeNodes).patches, onEachFamily, nowhere},
 }
 
 type mode struct {
@@ -120,10 +129,14 @@ const (
 	onEachEngine
 	// onMySQL is about what only that family's servers do.
 	onMySQL
+	nowhere
 )
 
 func (s scope) includes(b platformtest.Bench) bool {
-	if s == onMySQL {
+	switch s {
+	case nowhere:
+		return false
+	case onMySQL:
 		return b.Engine == cluster.MySQL && (b.Older != "" || enginetest.Thorough())
 	}
 	return s == onEachEngine || b.Engine == cluster.PostgreSQL || s == onEachFamily && b.Older != "" || enginetest.Thorough()
@@ -199,7 +212,7 @@ func (h *threeNodes) keep() {
 				case <-ctx.Done():
 				}
 			} else {
-				time.Sleep(100 * time.Millisecond) // as converge does
+				time.Sleep(250 * time.Millisecond) // as soon as converge looks again
 			}
 		}
 	})

@@ -722,13 +722,13 @@ func testPoolsOfThreeNodes(t *testing.T, thorough bool) {
 		h.want.Restart = 9
 		h.apply()
 		b.progress()
+		h.want.Patch = true
+		if seen := h.apply(); seen.Installation != h.newer {
+			t.Errorf("patched to %s, not %s", seen.Installation, h.newer)
+		}
+		h.want.Patch = false
+		b.progress()
 	}
-	h.want.Patch = true
-	if seen := h.apply(); seen.Installation != h.newer {
-		t.Errorf("patched to %s, not %s", seen.Installation, h.newer)
-	}
-	h.want.Patch = false
-	b.progress()
 	b.ends("changes of three nodes")
 
 	conn := h.mustConnect(h.app())

@@ -271,7 +271,7 @@ func (b *autoSuspended) isKeptAwake() {
 	idle := open(t, netip.MustParseAddr("127.0.0.9"), netip.AddrPortFrom(b.s.o.PrimaryAddress, uint16(b.want.Port)).String(), 1)
 	// Nothing may come of a look, so that there is no condition to wait for.
 	looked := func() { time.Sleep(5 * b.s.o.LookAtSessions) }
-	for range 5 {
+	for range 3 {
 		looked()
 		b.later(idleMinutes * time.Minute)
 	}
@@ -280,7 +280,7 @@ func (b *autoSuspended) isKeptAwake() {
 		t.Error("it fell asleep under a session")
 	}
 	idle[0].Close()
-	for range 10 {
+	for range 5 {
 		b.later(idleMinutes / 2 * time.Minute)
 		b.mustConnect()
 		looked()
