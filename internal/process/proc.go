@@ -116,17 +116,21 @@ func pids() ([]int, error) {
 	return list, nil
 }
 
-// children are the direct children of a process.
+// children are the direct children of a process. The kernel numbers processes upwards, so they are sought among those that are numbered
+// higher, which are few while it is young. They have lower numbers only when these have begun anew meanwhile.
 func children(pid int) []int {
 	all, err := pids()
 	if err != nil {
 		return nil
 	}
-	var list []int
-	for _, p := range all {
-		if s, err := readStat(p); err == nil && s.parent == pid && !s.gone() {
-			list = append(list, p)
-		}
+	isOther := func(p int) bool {
+		s, err := readStat(p)
+		return err != nil || s.parent != pid || s.gone()
 	}
-	return list
+	slices.Sort(all)
+	after, _ := slices.BinarySearch(all, pid)
+	if list := slices.DeleteFunc(slices.Clone(all[after:]), isOther); len(list) > 0 {
+		return list
+	}
+	return slices.DeleteFunc(all[:after], isOther)
 }

@@ -65,10 +65,10 @@ func (h *threeNodes) waitsForReplica(hurt int) {
 	}
 	h.want.Plan.MemoryMB *= 2
 	h.keep()
-	well := func() bool {
+	well := func() bool { // who has become the primary since was
 		seen, err := h.driver.Observe(h.t.Context(), h.want.ID)
 		return err == nil && slices.ContainsFunc(seen.Nodes, func(n platform.Node) bool {
-			return n.Ordinal == hurt && n.Streaming && !h.killed[n.Pid]
+			return n.Ordinal == hurt && (n.Streaming || n.Role == cluster.Primary) && !h.killed[n.Pid]
 		})
 	}
 	await.True(h.t, fmt.Sprintf("node %d is well again", hurt), func() bool {

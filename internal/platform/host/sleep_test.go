@@ -49,7 +49,7 @@ func newAutoSuspendedOf(t *testing.T, found []engine.Installation, change func(w
 	b := &autoSuspended{t: t, s: s, ahead: &atomic.Int64{}}
 	s.o.Now = func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 	// The kernel goes through its whole table at each look.
-	s.o.LookAtSessions = 100 * time.Millisecond
+	s.o.LookAtSessions = 250 * time.Millisecond
 	b.d = s.started(t)
 	b.want = s.wanted(t, 1)
 	inst := s.o.Installations[0]

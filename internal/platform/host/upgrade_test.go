@@ -59,7 +59,8 @@ type upgradedFlavour struct {
 var upgradedPostgreSQL = upgradedFlavour{
 	flavour: engine.FlavourPostgreSQL,
 	made: []string{
-		"CREATE EXTENSION citext", "CREATE TABLE lots AS SELECT i, md5(i::text)::citext AS words FROM generate_series(1, 20000) i", "CREATE INDEX ON lots (words)",
+		"CREATE EXTENSION citext", "CREATE TABLE lots AS SELECT i, md5(i::text)::citext AS words FROM generate_series(1, 20000) i",
+		"CREATE INDEX ON lots (words)",
 		"CALL steward.create_user('app', 'secret for app')", "CREATE DATABASE shop", "CALL steward.grant_database('app', 'shop')",
 		"ALTER DATABASE shop SET role = 'app'", "ALTER DATABASE defaultdb SET statement_timeout = '1h'",
 	},
@@ -278,6 +279,9 @@ func (u *upgraded) breaks(from engine.Installation) {
 
 // runsOutOfRoom: the disk fills while the data is copied, and while programs move it. Customers are told what the operator has to do, and what was before serves again.
 func (u *upgraded) runsOutOfRoom(from engine.Installation) {
+	if u.flavour == engine.FlavourPostgreSQL { // half of the data has to be more than an empty cluster is
+		u.do("INSERT INTO lots SELECT i, md5(i::text)::citext FROM generate_series(20001, 200000) i")
+	}
 	node := filepath.Join(u.s.o.DataDir, "clusters", strconv.Itoa(int(u.want.ID)))
 	data := files.Size(filepath.Join(node, "node-0", "data"))
 	rooms := map[string]int64{"to copy it": data / 2}
