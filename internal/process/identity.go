@@ -135,8 +135,8 @@ func worksIn(pid int, dir string) bool {
 		return false
 	}
 	cwd := strings.TrimSuffix(string(buf[:n]), " (deleted)")
-	rel, err := filepath.Rel(dir, cwd)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+	dir = filepath.Clean(dir)
+	return cwd == dir || strings.HasPrefix(cwd, dir+"/")
 }
 
 // signalMember sends a signal to a process if it still belongs. The handle is

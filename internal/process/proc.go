@@ -41,7 +41,9 @@ func readProc(pid int, name string, buf []byte) ([]byte, error) {
 	}
 	defer unix.Close(fd)
 	for content := buf[:0]; ; {
-		content = slices.Grow(content, procPage)
+		if len(content) == cap(content) {
+			content = slices.Grow(content, procPage)
+		}
 		n, err := unix.Read(fd, content[len(content):cap(content)])
 		switch {
 		case errors.Is(err, unix.EINTR):
