@@ -250,10 +250,7 @@ func (g *group) Kill() error {
 		return err
 	}
 	for _, pid := range members {
-		still := func() bool {
-			now, err := g.Members()
-			return err == nil && slices.Contains(now, pid)
-		}
+		still := func() bool { return g.has(pid) }
 		if err := signalExactly(pid, syscall.SIGKILL, still); err != nil {
 			return err
 		}
@@ -282,6 +279,17 @@ func (g *group) Members() ([]int, error) {
 		}
 	}
 	return list, nil
+}
+
+// has reports whether a process is in the group, be it alive or not.
+func (g *group) has(pid int) bool {
+	for _, dir := range g.kind.folders(g.name) {
+		content, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+		if err == nil && slices.Contains(strings.Fields(string(content)), strconv.Itoa(pid)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (g *group) Remove(ctx context.Context) error {

@@ -7,9 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // markVariable carries a server's mark in its environment and so in that of
@@ -36,8 +37,8 @@ type Identity struct {
 
 // fits reports whether a process belongs; false when it is gone. Its state is read of those alone that have a sign of belonging: all
 // processes of the machine are looked at, again and again while a server ends, and the state is what takes longest to read.
-func (id Identity) fits(pid int) bool {
-	marked := id.Mark != "" && mark(pid) == id.Mark
+func (id Identity) fits(pid int, buf []byte) bool {
+	marked := id.Mark != "" && mark(pid, buf) == id.Mark
 	within := !marked && id.Dir != "" && worksIn(pid, id.Dir)
 	owned := !marked && id.UID > 0 && owner(pid) == id.UID
 	if !marked && !within && !owned {
@@ -47,13 +48,13 @@ func (id Identity) fits(pid int) bool {
 	if err != nil || s.gone() {
 		return false
 	}
-	return marked || within && s.terminal == 0 || owned && !id.foreign(pid)
+	return marked || within && s.terminal == 0 || owned && !id.foreign(pid, buf)
 }
 
 // foreign reports whether the process or one of its ancestors has another mark.
-func (id Identity) foreign(pid int) bool {
+func (id Identity) foreign(pid int, buf []byte) bool {
 	for pid > 1 {
-		if m := mark(pid); m != "" {
+		if m := mark(pid, buf); m != "" {
 			return m != id.Mark
 		}
 		s, err := readStat(pid)
@@ -72,8 +73,9 @@ func (id Identity) Members() ([]int, error) {
 		return nil, err
 	}
 	var list []int
+	buf := procBuffer()
 	for _, pid := range all {
-		if pid != os.Getpid() && id.fits(pid) {
+		if pid != os.Getpid() && id.fits(pid, buf) {
 			list = append(list, pid)
 		}
 	}
@@ -87,54 +89,61 @@ func Marked(prefix string) (map[string][]int, error) {
 		return nil, err
 	}
 	found := map[string][]int{}
+	buf := procBuffer()
 	for _, pid := range all {
-		if m := mark(pid); m != "" && strings.HasPrefix(m, prefix) {
+		if m := mark(pid, buf); m != "" && strings.HasPrefix(m, prefix) {
 			found[m] = append(found[m], pid)
 		}
 	}
 	return found, nil
 }
 
-func mark(pid int) string {
-	content, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+// mark is the process's; empty when it has none. buf is to read into.
+func mark(pid int, buf []byte) string {
+	content, err := readProc(pid, "environ", buf)
 	if err != nil {
 		return ""
 	}
-	for entry := range bytes.SplitSeq(content, []byte{0}) {
-		if value, ok := bytes.CutPrefix(entry, []byte(markVariable+"=")); ok {
+	const begin = markVariable + "="
+	for len(content) > 0 {
+		at := bytes.Index(content, []byte(begin))
+		if at < 0 {
+			return ""
+		}
+		rest := content[at+len(begin):]
+		if at == 0 || content[at-1] == 0 {
+			value, _, _ := bytes.Cut(rest, []byte{0})
 			return string(value)
 		}
+		content = rest
 	}
 	return ""
 }
 
 func owner(pid int) int {
-	info, err := os.Stat("/proc/" + strconv.Itoa(pid))
-	if err != nil {
-		return -1
-	}
-	st, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
+	var st unix.Stat_t
+	if err := unix.Stat(procPath(pid, ""), &st); err != nil {
 		return -1
 	}
 	return int(st.Uid)
 }
 
 func worksIn(pid int, dir string) bool {
-	cwd, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/cwd")
+	var buf [unix.PathMax]byte
+	n, err := unix.Readlink(procPath(pid, "cwd"), buf[:])
 	if err != nil {
 		return false
 	}
-	cwd = strings.TrimSuffix(cwd, " (deleted)")
-	rel, err := filepath.Rel(dir, cwd)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+	cwd := strings.TrimSuffix(string(buf[:n]), " (deleted)")
+	dir = filepath.Clean(dir)
+	return cwd == dir || strings.HasPrefix(cwd, dir+"/")
 }
 
 // signalMember sends a signal to a process if it still belongs. The handle is
 // taken before the second look, so that the signal can't hit a newcomer that
 // was given the same pid.
 func (id Identity) signalMember(pid int, sig syscall.Signal) error {
-	return signalExactly(pid, sig, func() bool { return id.fits(pid) })
+	return signalExactly(pid, sig, func() bool { return id.fits(pid, procBuffer()) })
 }
 
 func ignoreGone(err error) error {

@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // stat is what is needed of /proc/PID/stat.
@@ -24,8 +28,43 @@ type stat struct {
 // thread says little: the others hold memory, files and locks until they end.
 func (s stat) gone() bool { return (s.state == 'Z' || s.state == 'X') && s.threads <= 1 }
 
+// procPath is that of a file about a process.
+func procPath(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
+
+// readProc reads a file about a process, into buf if it fits. Each of the machine's may be looked at, so there is no call but
+// those that it takes: [os.ReadFile] asks for the size, which such a file has not, and tries to have it polled.
+func readProc(pid int, name string, buf []byte) ([]byte, error) {
+	path := procPath(pid, name)
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	for content := buf[:0]; ; {
+		if len(content) == cap(content) {
+			content = slices.Grow(content, procPage)
+		}
+		n, err := unix.Read(fd, content[len(content):cap(content)])
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+		case n == 0:
+			return content, nil
+		}
+		content = content[:len(content)+n]
+	}
+}
+
+// procPage is how much of a file of /proc is read at a time.
+const procPage = 4096
+
+// procBuffer is one that most of such files fit into.
+func procBuffer() []byte { return make([]byte, 0, 2*procPage) }
+
 func readStat(pid int) (stat, error) {
-	content, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	content, err := readProc(pid, "stat", nil)
 	if err != nil {
 		return stat{}, err
 	}
@@ -79,17 +118,21 @@ func pids() ([]int, error) {
 	return list, nil
 }
 
-// children are the direct children of a process.
+// children are the direct children of a process. The kernel numbers processes upwards, so they are sought among those that are numbered
+// higher, which are few while it is young. They have lower numbers only when these have begun anew meanwhile.
 func children(pid int) []int {
 	all, err := pids()
 	if err != nil {
 		return nil
 	}
-	var list []int
-	for _, p := range all {
-		if s, err := readStat(p); err == nil && s.parent == pid && !s.gone() {
-			list = append(list, p)
-		}
+	isOther := func(p int) bool {
+		s, err := readStat(p)
+		return err != nil || s.parent != pid || s.gone()
 	}
-	return list
+	slices.Sort(all)
+	after, _ := slices.BinarySearch(all, pid)
+	if list := slices.DeleteFunc(slices.Clone(all[after:]), isOther); len(list) > 0 {
+		return list
+	}
+	return slices.DeleteFunc(all[:after], isOther)
 }

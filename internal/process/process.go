@@ -217,7 +217,9 @@ type killing struct {
 }
 
 // pass kills what there is and tells how much is left. What it found counts
-// even when it is gone by now: it may have had children meanwhile.
+// even when it is gone by now: it may have had children meanwhile. All processes
+// of the machine are gone through only once nothing is left of what was found
+// so far, as that takes longest by far.
 func (k *killing) pass() (int, error) {
 	found := 0
 	if k.group != nil {
@@ -226,20 +228,11 @@ func (k *killing) pass() (int, error) {
 			return 0, err
 		}
 		k.note(members)
-		found += len(members)
-		if err := k.group.Kill(); err != nil {
-			return 0, err
-		}
-	}
-	members, err := k.id.Members()
-	if err != nil {
-		return 0, err
-	}
-	k.note(members)
-	found += len(members)
-	for _, pid := range members {
-		if err := k.id.signalMember(pid, syscall.SIGKILL); err != nil {
-			return 0, err
+		found = len(members)
+		if found > 0 {
+			if err := k.group.Kill(); err != nil {
+				return 0, err
+			}
 		}
 	}
 	for pid, start := range k.killed {
@@ -247,7 +240,20 @@ func (k *killing) pass() (int, error) {
 			delete(k.killed, pid)
 		}
 	}
-	return max(found, len(k.killed)), nil
+	if left := max(found, len(k.killed)); left > 0 {
+		return left, nil
+	}
+	members, err := k.id.Members()
+	if err != nil {
+		return 0, err
+	}
+	k.note(members)
+	for _, pid := range members {
+		if err := k.id.signalMember(pid, syscall.SIGKILL); err != nil {
+			return 0, err
+		}
+	}
+	return len(members), nil
 }
 
 func (k *killing) note(pids []int) {

@@ -21,16 +21,10 @@ func (Driver) Bootstrap(ctx context.Context, n engine.Node) error {
 	if n.Role == cluster.Replica {
 		return nil
 	}
-	conn, err := asAdmin(ctx, n, n.AdminPassword)
-	if err == nil {
-		return conn.Close(context.WithoutCancel(ctx))
-	}
-	if n.TemplatePassword == "" || !errors.Is(err, engine.ErrAuthentication) {
-		return fmt.Errorf("bootstrap: %w", err)
-	}
-	conn, err = asAdmin(ctx, n, n.TemplatePassword)
-	if err != nil {
-		return fmt.Errorf("bootstrap: %w", err)
+	// The template's password first: it is what a fresh server has, and a login that fails costs as much as another.
+	conn, err := notBootstrapped(ctx, n)
+	if conn == nil || err != nil {
+		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	change, err := changePasswords(n)
@@ -41,6 +35,24 @@ func (Driver) Bootstrap(ctx context.Context, n engine.Node) error {
 		return fmt.Errorf("bootstrap: set passwords: %w", err)
 	}
 	return nil
+}
+
+// notBootstrapped connects to a server that still has the template's password; nil when it has the cluster's own.
+func notBootstrapped(ctx context.Context, n engine.Node) (*pgconn.PgConn, error) {
+	if n.TemplatePassword != "" {
+		conn, err := asAdmin(ctx, n, n.TemplatePassword)
+		if err == nil {
+			return conn, nil
+		}
+		if !errors.Is(err, engine.ErrAuthentication) {
+			return nil, fmt.Errorf("bootstrap: %w", err)
+		}
+	}
+	conn, err := asAdmin(ctx, n, n.AdminPassword)
+	if err != nil {
+		return nil, fmt.Errorf("bootstrap: %w", err)
+	}
+	return nil, conn.Close(context.WithoutCancel(ctx))
 }
 
 // changePasswords is one message of some statements, the fence around the log among them: the server runs it as one

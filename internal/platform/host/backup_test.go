@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,15 +15,20 @@ import (
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
-	"steward/internal/platform/host"
 	"steward/internal/platform/platformtest"
 )
 
 // TestArchive backs up and restores databases of one and three nodes: what was
 // there at the backup is there again, and a copy that is no good does no harm.
-func TestArchive(t *testing.T) {
+func TestArchive(t *testing.T) { testArchive(t, false) }
+
+// TestArchiveThorough has each database go through all of it.
+func TestArchiveThorough(t *testing.T) { testArchive(t, true) }
+
+func testArchive(t *testing.T, thorough bool) {
+	t.Helper()
 	t.Parallel()
-	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
+	found, _ := installations()
 	for _, b := range benches(found) {
 		// Of each family one: a replica's backup, and one that is encrypted. The engines' suites
 		// restore each engine's of both kinds.
@@ -50,13 +56,17 @@ func TestArchive(t *testing.T) {
 				for _, c := range []struct {
 					name string
 					do   func(*archived)
+					here bool
 				}{
-					{"a restore brings the rows back", (*archived).restores},
-					{"undone, the later rows are back", (*archived).undoes},
-					{"a damaged copy touches nothing", (*archived).refusesDamage},
-					{"a copy is proven to restore", (*archived).verifies},
-					{"a database without data is restored", (*archived).restoresNothing},
+					{"a restore brings the rows back", (*archived).restores, true},
+					{"undone, the later rows are back", (*archived).undoes, thorough || b.Engine == cluster.PostgreSQL},
+					{"a damaged copy touches nothing", (*archived).refusesDamage, thorough || b.Engine == cluster.MySQL},
+					{"a copy is proven to restore", (*archived).verifies, true},
+					{"a database without data is restored", (*archived).restoresNothing, thorough || b.Engine == cluster.MySQL},
 				} {
+					if !c.here {
+						continue
+					}
 					t.Run(c.name, func(t *testing.T) {
 						a.t = t
 						c.do(a)
@@ -69,8 +79,12 @@ func TestArchive(t *testing.T) {
 
 type archived struct {
 	*threeNodes
-	copy  platform.Copy
-	bytes []byte
+	copy platform.Copy
+	// kept is that copy. It's in a file, since the race detector goes through all that is moved about in this program's memory.
+	kept *os.File
+	size int64
+	// there are the rows by now.
+	there string
 }
 
 func newArchived(t *testing.T, found []engine.Installation, b platformtest.Bench, size int) *archived {
@@ -118,16 +132,38 @@ func (a *archived) rows() string {
 
 func (a *archived) demand(want string) {
 	a.t.Helper()
+	a.there = want
 	if got := a.rows(); got != want {
 		a.t.Errorf("rows %s, want %s", got, want)
 	}
 }
 
+// backUp keeps a copy.
+func (a *archived) backUp(from cluster.Role) {
+	a.t.Helper()
+	file, err := os.CreateTemp(filepath.Dir(a.s.o.DataDir), "copy-")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.s.t.Cleanup(func() { file.Close() })
+	if a.copy, err = a.driver.Backup(a.t.Context(), a.want, from, file); err != nil {
+		a.t.Fatal(err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.kept, a.size = file, info.Size()
+}
+
+// copied reads the copy.
+func (a *archived) copied() *io.SectionReader { return io.NewSectionReader(a.kept, 0, a.size) }
+
 // restore does what operate does, while nobody applies.
-func (a *archived) restore(copied []byte) error {
+func (a *archived) restore(copied io.Reader) error {
 	a.stop()
 	a.keeping.Wait()
-	_, err := a.driver.Restore(a.t.Context(), a.want, platform.Source{Copy: a.copy}, bytes.NewReader(copied), nil)
+	_, err := a.driver.Restore(a.t.Context(), a.want, platform.Source{Copy: a.copy}, copied, nil)
 	a.driver.Close()
 	a.open()
 	return err
@@ -135,23 +171,18 @@ func (a *archived) restore(copied []byte) error {
 
 func (a *archived) restores() {
 	a.do("INSERT INTO written VALUES (1, 'a'), (2, 'b')")
-	var copied bytes.Buffer
-	var err error
-	if a.copy, err = a.driver.Backup(a.t.Context(), a.want, cluster.Replica, &copied); err != nil {
-		a.t.Fatal(err)
-	}
-	a.bytes = copied.Bytes()
+	a.backUp(cluster.Replica)
 	a.do("INSERT INTO written VALUES (3, 'c')", "DELETE FROM written WHERE k = 1")
 	var told int64
 	a.stop()
 	a.keeping.Wait()
-	if _, err := a.driver.Restore(a.t.Context(), a.want, platform.Source{Copy: a.copy}, bytes.NewReader(a.bytes), func(n int64) { told = n }); err != nil {
+	if _, err := a.driver.Restore(a.t.Context(), a.want, platform.Source{Copy: a.copy}, a.copied(), func(n int64) { told = n }); err != nil {
 		a.t.Fatal(err)
 	}
 	a.driver.Close()
 	a.open()
-	if told != int64(len(a.bytes)) {
-		a.t.Errorf("told of %d bytes of %d", told, len(a.bytes))
+	if told != a.size {
+		a.t.Errorf("told of %d bytes of %d", told, a.size)
 	}
 	a.healthy()
 	a.demand("1 2")
@@ -175,20 +206,26 @@ func (a *archived) undoes() {
 
 func (a *archived) refusesDamage() {
 	before := a.pids()
-	for _, damage := range []func([]byte) []byte{
-		func(b []byte) []byte { b[len(b)/2] ^= 1; return b },
-		func(b []byte) []byte { return b[:len(b)*2/3] },
+	middle := make([]byte, 1)
+	if _, err := a.kept.ReadAt(middle, a.size/2); err != nil {
+		a.t.Fatal(err)
+	}
+	middle[0] ^= 1
+	for _, damaged := range []func() io.Reader{
+		func() io.Reader {
+			return io.MultiReader(io.NewSectionReader(a.kept, 0, a.size/2), bytes.NewReader(middle), io.NewSectionReader(a.kept, a.size/2+1, a.size))
+		},
+		func() io.Reader { return io.NewSectionReader(a.kept, 0, a.size*2/3) },
 	} {
-		damaged := damage(bytes.Clone(a.bytes))
-		if err := a.driver.Verify(a.t.Context(), a.want, a.copy, bytes.NewReader(damaged)); err == nil {
+		if err := a.driver.Verify(a.t.Context(), a.want, a.copy, damaged()); err == nil {
 			a.t.Error("a damaged copy is verified")
 		}
-		if err := a.restore(damaged); err == nil {
+		if err := a.restore(damaged()); err == nil {
 			a.t.Error("a damaged copy is restored")
 		}
 	}
 	a.healthy()
-	a.demand("2 3")
+	a.demand(a.there)
 	if after := a.pids(); after != before {
 		a.t.Errorf("servers were restarted: %s, then %s", before, after)
 	}
@@ -204,14 +241,14 @@ func (a *archived) pids() string {
 }
 
 func (a *archived) verifies() {
-	if err := a.driver.Verify(a.t.Context(), a.want, a.copy, bytes.NewReader(a.bytes)); err != nil {
+	if err := a.driver.Verify(a.t.Context(), a.want, a.copy, a.copied()); err != nil {
 		a.t.Fatal(err)
 	}
 	left, err := filepath.Glob(filepath.Join(a.s.o.DataDir, "scratch", "*"))
 	if err != nil || len(left) > 0 {
 		a.t.Errorf("left: %v %v", left, err)
 	}
-	a.demand("2 3")
+	a.demand(a.there)
 }
 
 // restoresNothing: a cluster of which every copy is lost comes back from its backup.
@@ -226,7 +263,7 @@ func (a *archived) restoresNothing() {
 	// The loss may have begun a failover, which the first try then stumbles over;
 	// an operation tries again, too.
 	await.True(a.t, "restored", func() bool {
-		_, err := a.driver.Restore(context.WithoutCancel(a.t.Context()), a.want, platform.Source{Copy: a.copy}, bytes.NewReader(a.bytes), nil)
+		_, err := a.driver.Restore(context.WithoutCancel(a.t.Context()), a.want, platform.Source{Copy: a.copy}, a.copied(), nil)
 		if err != nil {
 			a.t.Log(err)
 		}

@@ -10,16 +10,14 @@ import (
 	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
-	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
-	"steward/internal/platform/host"
 )
 
 // TestReplicasThatDifferAreMadeAnew has each node of MariaDB make up values of its
 // own for a new column.
 func TestReplicasThatDifferAreMadeAnew(t *testing.T) {
 	t.Parallel()
-	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
+	found, _ := installations()
 	for _, b := range benches(found) {
 		flavour := ofSeries(found, b)[0].Flavour
 		if b.Encrypted || flavour != engine.FlavourMariaDB {

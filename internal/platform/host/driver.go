@@ -44,12 +44,12 @@ type Driver struct {
 	sandbox   *process.Sandbox
 	warnings  []string
 	activity  activity
-	pgbouncer pgbouncer.Program
-	noPooler  error // why there is none
-	tools     tool.Runner
-	templates *template.Pool
-	trash     *files.Trash
-	changes   chan cluster.ID
+	// poolerProgram finds the program that connection pools take, once somebody asks for it: it is run for its version.
+	poolerProgram func() (pgbouncer.Program, error)
+	tools         tool.Runner
+	templates     *template.Pool
+	trash         *files.Trash
+	changes       chan cluster.ID
 	// verifications are those of backups that are under way.
 	verifications verifications
 
@@ -105,7 +105,7 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	}
 	d.findIsolation(ctx)
 	d.engines = d.describeEngines()
-	d.findPooler(ctx)
+	d.poolerProgram = sync.OnceValues(func() (pgbouncer.Program, error) { return pgbouncer.Find(context.WithoutCancel(ctx)) })
 	d.tools = tool.Runner{Mark: d.scope + "/tool"}
 	d.trash = files.NewTrash(d.layout.trash(), d.activity.quiet, d.log)
 	d.templates = template.New(template.Options{
@@ -153,17 +153,12 @@ func (d *Driver) findIsolation(ctx context.Context) {
 	}
 }
 
-// findPooler looks for the program that connection pools take.
-func (d *Driver) findPooler(ctx context.Context) {
-	d.pgbouncer, d.noPooler = pgbouncer.Find(ctx)
-}
-
-// poolerProgram is the program that connection pools take.
-func (d *Driver) poolerProgram() (pgbouncer.Program, error) { return d.pgbouncer, d.noPooler }
-
 // Pools says why clusters can't have connection pools here, nil when they can, and whether their clients can use prepared statements
 // while connections are shared.
-func (d *Driver) Pools() (prepares bool, missing error) { return d.pgbouncer.Prepares(), d.noPooler }
+func (d *Driver) Pools() (prepares bool, missing error) {
+	program, missing := d.poolerProgram()
+	return program.Prepares(), missing
+}
 
 // Warnings returns what protects databases less than it could, for operators.
 func (d *Driver) Warnings() []string { return d.warnings }

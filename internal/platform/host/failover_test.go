@@ -32,48 +32,30 @@ import (
 	"steward/internal/platform/platformtest"
 )
 
-// TestFailover makes each fault happen to clusters of three, while customers
-// write, and demands every acknowledged write afterwards.
-func TestFailover(t *testing.T) {
+// TestFailover makes faults happen to clusters of three, while customers write, and demands every acknowledged write afterwards.
+func TestFailover(t *testing.T) { testFailover(t, false) }
+
+// TestFailoverThorough has further faults happen, and MySQL meet those that are each engine's.
+func TestFailoverThorough(t *testing.T) { testFailover(t, true) }
+
+func testFailover(t *testing.T, thorough bool) {
+	t.Helper()
 	t.Parallel()
-	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
+	found, _ := installations()
 	for _, b := range benches(found) {
 		if b.Encrypted {
 			continue
 		}
+		slowest := ofSeries(found, b)[0].Flavour == engine.FlavourMySQL // its servers take a second of a processor to start and stop
 		for _, mode := range modes(b) {
+			cases := slices.DeleteFunc(slices.Clone(faults), func(f threeNodesCase) bool { return !f.tried(b, slowest, thorough) })
+			if len(cases) == 0 {
+				continue
+			}
 			t.Run(fmt.Sprintf("%s-%s-%s", b.Engine, b.Series, mode.name), func(t *testing.T) {
 				t.Parallel()
 				h := newThreeNodes(t, ofSeries(found, b), b, mode)
-				for _, c := range []struct {
-					name string
-					do   func(*threeNodes)
-					on   scope
-				}{
-					{"nodes report their replication", (*threeNodes).reportsReplication, onEachEngine},
-					{"owners look inside", (*threeNodes).looksInside, onEachFamily},
-					{"the primary's server is killed", (*threeNodes).killsPrimary, onPostgreSQL},
-					{"customers see no password of replicas", (*threeNodes).hidesPassword, onEachEngine},
-					{"the primary's server is stopped", (*threeNodes).stopsPrimary, onPostgreSQL},
-					{"the primary's server is killed while the store fails", (*threeNodes).killsPrimaryWhileStoreFails, onPostgreSQL},
-					{"the primary's server is killed while the store hangs", (*threeNodes).killsPrimaryWhileStoreHangs, onPostgreSQL},
-					{"the primary's server is stopped while the store hangs", (*threeNodes).stopsPrimaryWhileStoreHangs, onPostgreSQL},
-					{"the primary's server is killed while nothing works at first", (*threeNodes).killsPrimaryWhileNothingWorks, onPostgreSQL},
-					{"a replica's server is killed", (*threeNodes).killsReplica, onPostgreSQL},
-					{"a replica's data is removed", (*threeNodes).removesReplica, onEachEngine},
-					{"primary and one replica are killed", (*threeNodes).killsTwo, onPostgreSQL},
-					{"all three are killed", (*threeNodes).killsAll, onEachFamily},
-					{"the primary hangs, and replicas are killed that have not applied what they acknowledged", (*threeNodes).killsBehind, onMySQL},
-					{"the primary is killed while steward is down", (*threeNodes).killsWhileDown, onPostgreSQL},
-					{"the primary's data is removed", (*threeNodes).removesPrimary, onPostgreSQL},
-					{"the primary's data is damaged", (*threeNodes).damagesPrimary, onEachFamily},
-					{"a planned restart of all", (*threeNodes).resizes, onEachFamily},
-					{"settings that need a restart", (*threeNodes).reconfigures, onPostgreSQL},
-					{"a patch of all", (*threeNodes).patches, onEachFamily},
-				} {
-					if !c.on.includes(b) {
-						continue
-					}
+				for _, c := range cases {
 					t.Run(c.name, func(t *testing.T) {
 						h.t = t
 						c.do(h)
@@ -82,6 +64,50 @@ func TestFailover(t *testing.T) {
 			})
 		}
 	}
+}
+
+// threeNodesCase is what happens to a cluster of three.
+type threeNodesCase struct {
+	name string
+	do   func(*threeNodes)
+	// on says on which engines it is tried, thorough on which TestFailoverThorough tries it besides.
+	on, thorough scope
+}
+
+// tried reports whether one of the two tests tries it on an engine.
+func (c threeNodesCase) tried(b platformtest.Bench, slowest, thorough bool) bool {
+	switch here, there := c.on.includes(b), c.thorough.includes(b); {
+	case slowest && !enginetest.Thorough():
+		return thorough && (here || there)
+	case thorough:
+		return there && !here
+	default:
+		return here
+	}
+}
+
+var faults = []threeNodesCase{
+	{"nodes report their replication", (*threeNodes).reportsReplication, onEachEngine, nowhere},
+	{"owners look inside", (*threeNodes).looksInside, onEachFamily, nowhere},
+	{"the primary's server is killed", (*threeNodes).killsPrimary, onPostgreSQL, nowhere},
+	{"the primary's server is killed again and again", (*threeNodes).killsPrimaryAgain, nowhere, onPostgreSQL},
+	{"customers see no password of replicas", (*threeNodes).hidesPassword, onEachEngine, nowhere},
+	{"the primary's server is stopped", (*threeNodes).stopsPrimary, onPostgreSQL, nowhere},
+	{"the primary's server is killed while the store fails", (*threeNodes).killsPrimaryWhileStoreFails, nowhere, onPostgreSQL},
+	{"the primary's server is killed while the store hangs", (*threeNodes).killsPrimaryWhileStoreHangs, onPostgreSQL, nowhere},
+	{"the primary's server is stopped while the store hangs", (*threeNodes).stopsPrimaryWhileStoreHangs, nowhere, onPostgreSQL},
+	{"the primary's server is killed while nothing works at first", (*threeNodes).killsPrimaryWhileNothingWorks, nowhere, onPostgreSQL},
+	{"a replica's server is killed", (*threeNodes).killsReplica, onPostgreSQL, nowhere},
+	{"a replica's data is removed", (*threeNodes).removesReplica, onEachEngine, nowhere},
+	{"primary and one replica are killed", (*threeNodes).killsTwo, nowhere, onPostgreSQL},
+	{"all three are killed", (*threeNodes).killsAll, onPostgreSQL, onEachFamily},
+	{"the primary hangs, and replicas are killed that have not applied what they acknowledged", (*threeNodes).killsBehind, onMySQL, nowhere},
+	{"the primary is killed while steward is down", (*threeNodes).killsWhileDown, nowhere, onPostgreSQL},
+	{"the primary's data is removed", (*threeNodes).removesPrimary, onPostgreSQL, nowhere},
+	{"the primary's data is damaged", (*threeNodes).damagesPrimary, onPostgreSQL, onEachFamily},
+	{"a planned restart of all", (*threeNodes).resizes, nowhere, onEachFamily},
+	{"settings that need a restart", (*threeNodes).reconfigures, nowhere, onPostgreSQL},
+	{"a patch of all", (*threeNodes).patches, onEachFamily, nowhere},
 }
 
 type mode struct {
@@ -103,10 +129,14 @@ const (
 	onEachEngine
 	// onMySQL is about what only that family's servers do.
 	onMySQL
+	nowhere
 )
 
 func (s scope) includes(b platformtest.Bench) bool {
-	if s == onMySQL {
+	switch s {
+	case nowhere:
+		return false
+	case onMySQL:
 		return b.Engine == cluster.MySQL && (b.Older != "" || enginetest.Thorough())
 	}
 	return s == onEachEngine || b.Engine == cluster.PostgreSQL || s == onEachFamily && b.Older != "" || enginetest.Thorough()
@@ -182,7 +212,7 @@ func (h *threeNodes) keep() {
 				case <-ctx.Done():
 				}
 			} else {
-				time.Sleep(100 * time.Millisecond) // as converge does
+				time.Sleep(250 * time.Millisecond) // as soon as converge looks again
 			}
 		}
 	})
@@ -344,7 +374,9 @@ func (h *threeNodes) removeData(n platform.Node) {
 
 const quick, slow = 30 * time.Second, time.Minute
 
-func (h *threeNodes) killsPrimary() {
+func (h *threeNodes) killsPrimary() { h.killsPrimaries(1) }
+
+func (h *threeNodes) killsPrimaryAgain() {
 	h.killsPrimaries(3) // so that one that was primary is again
 }
 
@@ -605,7 +637,7 @@ type ack struct {
 const (
 	writers = 4
 	// think is for how long each waits between two writes.
-	think = 10 * time.Millisecond
+	think = 25 * time.Millisecond
 )
 
 func newLoad(t *testing.T, s *site, c cluster.Cluster) *load {

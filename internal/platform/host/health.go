@@ -147,26 +147,24 @@ func (hm *healthMonitor) replace(ns *nodeState, p *process.Process) {
 	})
 }
 
-// pollNodes pings the primary, asks all nodes for their replication status, and has
+// pollNodes asks all nodes for their replication status, pings the primary when that wasn't due, or didn't come, and has
 // reads sent to the replicas that follow.
 func (hm *healthMonitor) pollNodes(top state.Topology, p *process.Process) {
 	ctx, cancel := context.WithTimeout(hm.d.quit, 2*pingTimeout)
 	defer cancel()
-	if hm.ping(ctx, top.Primary) {
+	primary, behind := hm.cs.node(top.Primary), hm.cs.isBehind(top)
+	_, told := hm.pollReplication(ctx, primary, behind)
+	if told || hm.ping(ctx, top.Primary) {
 		hm.misses.Store(0)
-		hm.cs.node(top.Primary).answered(hm.d.o.Now())
-	} else if hm.cs.node(top.Primary).process() == p {
+		primary.answered(hm.d.o.Now())
+	} else if primary.process() == p {
 		hm.misses.Add(1)
 	}
-	changed := false
-	behind := hm.cs.isBehind(top)
-	for _, ordinal := range append([]int{top.Primary}, top.Replicas()...) {
+	changed := primary.takeReadableChanged()
+	for _, ordinal := range top.Replicas() {
 		ns := hm.cs.node(ordinal)
-		_, at := ns.replicationStatus()
-		due := behind || hm.d.o.Now().Sub(at) >= replicationStatusFresh
-		if due && ns.running() && !ns.isRebuilding() {
-			hm.pollReplication(ctx, ns)
-			changed = changed || ordinal != top.Primary && ns.rebuildReason(hm.d.o.Now()) != ""
+		if asked, _ := hm.pollReplication(ctx, ns, behind); asked {
+			changed = changed || ns.rebuildReason(hm.d.o.Now()) != ""
 		}
 		changed = ns.takeReadableChanged() || changed
 	}
@@ -192,17 +190,23 @@ func (hm *healthMonitor) ping(ctx context.Context, ordinal int) bool {
 	return err == nil || errors.Is(err, engine.ErrStarting) || errors.Is(err, engine.ErrAuthentication)
 }
 
-func (hm *healthMonitor) pollReplication(ctx context.Context, ns *nodeState) {
+// pollReplication asks a node for its replication status when the last is too old, or all are asked as a replica is behind. It
+// reports whether that was due, and whether the server told it.
+func (hm *healthMonitor) pollReplication(ctx context.Context, ns *nodeState, behind bool) (due, told bool) {
+	_, at := ns.replicationStatus()
+	if !behind && hm.d.o.Now().Sub(at) < replicationStatusFresh || !ns.running() || ns.isRebuilding() {
+		return false, false
+	}
 	rec, err := state.ReadNode(hm.d.layout.node(ns.id, ns.ordinal))
 	if err != nil || rec == nil || !rec.Bootstrapped {
-		return
+		return true, false
 	}
 	eng, node, err := hm.d.recordedNode(ctx, rec)
 	if err != nil {
-		return
+		return true, false
 	}
-	// An error is remembered as the node's problem.
-	_, _ = queryReplicationStatus(ctx, hm.d, ns, eng, node)
+	_, err = queryReplicationStatus(ctx, hm.d, ns, eng, node) // an error is remembered as the node's problem
+	return true, err == nil
 }
 
 // isHung reports whether the server was found to be there but not to answer.

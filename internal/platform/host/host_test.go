@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -39,10 +41,17 @@ import (
 	"steward/internal/testnet"
 )
 
-func TestPlatform(t *testing.T) {
+func TestPlatform(t *testing.T) { testPlatform(t, false) }
+
+// TestPlatformThorough tries what TestPlatform leaves.
+func TestPlatformThorough(t *testing.T) { testPlatform(t, true) }
+
+// testPlatform has PostgreSQL try all, and each flavour of the other family what depends on it. Of that, TestPlatform leaves the platform's
+// own, and what TestFailover has MariaDB do.
+func testPlatform(t *testing.T, rest bool) {
+	t.Helper()
 	t.Parallel()
-	engines := engines()
-	found, notes := host.Discover(t.Context(), engines, []string{enginetest.EnginesFolder()})
+	found, notes := installations()
 	for _, n := range notes {
 		t.Logf("not usable: %v", n)
 	}
@@ -53,6 +62,9 @@ func TestPlatform(t *testing.T) {
 		if b.Engine == cluster.MySQL && !b.Encrypted && !enginetest.Thorough() {
 			continue // the encrypted one has to do the same, and more; others run plain ones
 		}
+		if rest && b.Engine == cluster.PostgreSQL {
+			continue
+		}
 		name := fmt.Sprintf("%s-%s", b.Engine, b.Series)
 		if b.Encrypted {
 			name += "-encrypted"
@@ -61,15 +73,32 @@ func TestPlatform(t *testing.T) {
 			t.Parallel() // much of the time is spent waiting for servers and disks
 			// Only this series: templates of all others would be made ahead too.
 			b.Short = b.Engine != cluster.PostgreSQL && !enginetest.Thorough()
+			if b.Engine != cluster.PostgreSQL {
+				b.Tries = func(name string) bool { return slices.Contains(triedByEach, name) != rest }
+			}
 			platformtest.Run(t, newSite(t, ofSeries(found, b)).bench(b))
 		})
 	}
 }
 
+// triedByEach are the cases of the platform's suite that `make test` has each flavour try: a server's keys have to survive both.
+var triedByEach = []string{"a created cluster serves", "after a reboot Apply brings everything back"}
+
 func engines() map[cluster.Engine]engine.Driver {
 	return map[cluster.Engine]engine.Driver{
 		cluster.PostgreSQL: postgresql.Driver{}, cluster.MySQL: mysqlengine.New(slog.New(slog.DiscardHandler)),
 	}
+}
+
+// installations are this machine's, with those that were fetched for tests, ofDistribution those without. Each program is asked once
+// for its version.
+var (
+	installations  = sync.OnceValues(func() ([]engine.Installation, []error) { return discover(enginetest.EnginesFolder()) })
+	ofDistribution = sync.OnceValues(func() ([]engine.Installation, []error) { return discover() })
+)
+
+func discover(folders ...string) ([]engine.Installation, []error) {
+	return host.Discover(context.Background(), engines(), folders)
 }
 
 // benches picks, of each family, the series with the most versions: one with
@@ -135,8 +164,6 @@ type opened interface {
 	Close()
 	Stop(ctx context.Context) error
 }
-
-func TestMain(m *testing.M) { testnet.Main(m) }
 
 // newSite has the kernel's gateway, with networks for servers, where that is possible; but for MySQL, on which
 // the suites that are the same for all engines try HAProxy.
@@ -263,22 +290,19 @@ func (s *site) serves(d *host.Driver) {
 	d.Start()
 }
 
-// stopEverything is the safety net: whatever a test left running ends.
+// stopEverything is the safety net: whatever a test left running ends. No server is asked to stop, since nobody needs its data any more.
 func (s *site) stopEverything() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	d, err := host.New(ctx, s.o)
+	scope := host.ScopeOf(s.o.DataDir)
+	marked, err := process.Marked(scope + "/")
 	if err != nil {
 		s.t.Error(err)
-		return
 	}
-	defer d.Close()
-	none := func(context.Context) ([]cluster.Cluster, error) { return nil, nil }
-	if err := d.Reconcile(ctx, none); err != nil {
-		s.t.Error(err)
-	}
-	if err := process.KillAll(ctx, process.Identity{Dir: s.o.DataDir}, nil); err != nil {
-		s.t.Error(err)
+	for _, mark := range append(slices.Sorted(maps.Keys(marked)), "") {
+		if err := process.KillAll(ctx, process.Identity{Mark: mark, Dir: s.o.DataDir}, nil); err != nil {
+			s.t.Error(err)
+		}
 	}
 	if err := s.gateway.Stop(ctx); err != nil {
 		s.t.Error(err)
@@ -288,9 +312,27 @@ func (s *site) stopEverything() {
 			s.t.Error(err)
 		}
 	}
-	if err := host.RemoveGroups(ctx, d); err != nil {
+	if err := removeGroups(ctx, "steward-"+scope); err != nil {
 		s.t.Error(err)
 	}
+}
+
+// removeGroups takes the control groups below a folder away, and the folder.
+func removeGroups(ctx context.Context, folder string) error {
+	groups, err := process.FindGroups(folder)
+	if err != nil {
+		return nil // this machine has none
+	}
+	names, err := groups.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := groups.Find(name).Remove(ctx); err != nil {
+			return err
+		}
+	}
+	return groups.Close(ctx)
 }
 
 func (s *site) bench(b platformtest.Bench) *platformtest.Bench {
@@ -308,10 +350,7 @@ func (s *site) bench(b platformtest.Bench) *platformtest.Bench {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatalf("kill %d: %v", pid, err)
 		}
-		await.True(t, "the process to be gone", func() bool {
-			now := s.pid(t, id)
-			return now != pid
-		})
+		await.True(t, "the process to be gone", func() bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) })
 	}
 	b.Reboot = func(t *testing.T) {
 		t.Helper()
@@ -362,16 +401,27 @@ func (s *site) bench(b platformtest.Bench) *platformtest.Bench {
 	return &b
 }
 
-// pid is what `steward node list --pid` would print, 0 for none.
-func (s *site) pid(t *testing.T, id cluster.ID) int {
+// nodes are what `steward node list` would print: another process, which looks for neither builds nor a sandbox.
+func (s *site) nodes(t *testing.T) []host.NodeInfo {
 	t.Helper()
-	d := s.open(t)
+	o := s.o
+	o.Installations, o.Isolation = []engine.Installation{}, host.Isolation{Bubblewrap: "off", Cgroups: "off"}
+	d, err := host.New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer d.Close()
 	nodes, err := d.Nodes()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range nodes {
+	return nodes
+}
+
+// pid is what `steward node list --pid` would print, 0 for none.
+func (s *site) pid(t *testing.T, id cluster.ID) int {
+	t.Helper()
+	for _, n := range s.nodes(t) {
 		if n.Cluster == id {
 			return n.Pid
 		}

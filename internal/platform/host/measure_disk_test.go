@@ -78,42 +78,41 @@ func forgetFile(path string) error {
 }
 
 // TestMeasureDisk has a database on a real disk write, and read what nobody has in memory any more, and compares what is measured with what the kernel counts.
-func TestMeasureDisk(t *testing.T) {
-	t.Parallel()
-	for _, flavour := range []engine.Flavour{engine.FlavourPostgreSQL, engine.FlavourMariaDB} {
-		t.Run(string(flavour), func(t *testing.T) {
-			t.Parallel()
-			testdir.NeedsServers(t)
-			s := newSiteIn(t, distributionOf(t, flavour), testnet.Inside(), onBlockDevice(t))
-			m := &measuredNode{t: t, s: s, d: s.started(t), want: s.wanted(t, 1)}
-			m.want.Engine, m.want.Series = s.o.Installations[0].Family(), s.o.Installations[0].Series
-			if m.want.Engine == cluster.MySQL {
-				m.want.Commit = ""
-			}
-			m.want.Hosts = settle(t, m.d, m.want).Hosts
-			const least = 15 << 20 // of the 20 MB that are written, in pages
-			moved := m.moves()
-			queries := bulk(m.want.Engine)
-			m.exec(queries[:len(queries)-1]...)
-			moved("writing", measure.WriteBytes, least)
+func TestMeasureDisk(t *testing.T) { onEach(t, measureDisk, engine.FlavourPostgreSQL) }
 
-			// What is read next isn't in the server's memory: it ends in order, which waits for no session, and then at once. MariaDB loads again
-			// by itself what it had in memory, before it is asked or meanwhile: all that the next server reads counts.
-			if m.want.Engine == cluster.PostgreSQL {
-				m.ends(syscall.SIGINT)
-				m.ends(syscall.SIGKILL)
-				forgetFiles(t, s.o.DataDir)
-				moved = m.moves()
-			} else {
-				m.ends(syscall.SIGTERM)
-				forgetFiles(t, s.o.DataDir)
-				m.ends(syscall.SIGKILL)
-				moved = m.movesSince(0, 0, platform.NodeReading{})
-			}
-			m.exec("SELECT count(*) FROM bulk WHERE t < 'x'")
-			moved("reading", measure.ReadBytes, least)
-		})
+func TestMeasureDiskThorough(t *testing.T) { onEach(t, measureDisk, engine.FlavourMariaDB) }
+
+func measureDisk(t *testing.T, flavour engine.Flavour) {
+	t.Helper()
+	testdir.NeedsServers(t)
+	s := newSiteIn(t, distributionOf(t, flavour), testnet.Inside(), onBlockDevice(t))
+	m := &measuredNode{t: t, s: s, d: s.started(t), want: s.wanted(t, 1)}
+	m.want.Engine, m.want.Series = s.o.Installations[0].Family(), s.o.Installations[0].Series
+	if m.want.Engine == cluster.MySQL {
+		m.want.Commit = ""
 	}
+	m.want.Hosts = settle(t, m.d, m.want).Hosts
+	const least = 15 << 20 // of the 20 MB that are written, in pages
+	moved := m.moves()
+	queries := bulk(m.want.Engine)
+	m.exec(queries[:len(queries)-1]...)
+	moved("writing", measure.WriteBytes, least)
+
+	// What is read next isn't in the server's memory: it ends in order, which waits for no session, and then at once. MariaDB loads again
+	// by itself what it had in memory, before it is asked or meanwhile: all that the next server reads counts.
+	if m.want.Engine == cluster.PostgreSQL {
+		m.ends(syscall.SIGINT)
+		m.ends(syscall.SIGKILL)
+		forgetFiles(t, s.o.DataDir)
+		moved = m.moves()
+	} else {
+		m.ends(syscall.SIGTERM)
+		forgetFiles(t, s.o.DataDir)
+		m.ends(syscall.SIGKILL)
+		moved = m.movesSince(0, 0, platform.NodeReading{})
+	}
+	m.exec("SELECT count(*) FROM bulk WHERE t < 'x'")
+	moved("reading", measure.ReadBytes, least)
 }
 
 // exec has a session of a customer's carry out statements.

@@ -94,15 +94,20 @@ func (s *site) processes(t *testing.T) (pids []int) {
 	for _, list := range marked {
 		pids = append(pids, list...)
 	}
-	for i := 0; i < len(pids); i++ { // PostgreSQL's children overwrite what marks them
-		p, err := gopsutil.NewProcess(int32(pids[i]))
-		if err != nil {
-			continue
+	children := map[int][]int{}
+	all, err := gopsutil.Processes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if parent, err := p.Ppid(); err == nil { // it may have ended
+			children[int(parent)] = append(children[int(parent)], int(p.Pid))
 		}
-		children, _ := p.Children() // none is an error
-		for _, child := range children {
-			if !slices.Contains(pids, int(child.Pid)) {
-				pids = append(pids, int(child.Pid))
+	}
+	for i := 0; i < len(pids); i++ { // PostgreSQL's children overwrite what marks them
+		for _, child := range children[pids[i]] {
+			if !slices.Contains(pids, child) {
+				pids = append(pids, child)
 			}
 		}
 	}
@@ -421,44 +426,49 @@ func (m *measuredNode) shows() {
 }
 
 // TestMeasuringLetsSleep: a database that is measured all the time falls asleep as others do; asleep it is left alone.
-func TestMeasuringLetsSleep(t *testing.T) {
-	onBothFamilies(t, func(t *testing.T, flavour engine.Flavour) {
-		b := newAutoSuspended(t, flavour, 1)
-		b.mustConnect()
-		ctx, stop := context.WithCancel(t.Context())
-		var measuring sync.WaitGroup
-		measured := make(chan struct{}, 1)
-		lives, restarts := map[string]bool{}, 0.0
-		measuring.Go(func() {
-			var m measure.Meter
-			for ctx.Err() == nil {
-				if all, err := b.d.Measure(ctx, b.want.ID); err == nil && all[0].Values[measure.Up] == 1 {
-					lives[all[0].Life] = true
-					restarts += m.Add(all[0].Reading)[measure.Restarts]
-					select {
-					case measured <- struct{}{}:
-					default:
-					}
+func TestMeasuringLetsSleep(t *testing.T) { onEach(t, measuringLetsSleep, engine.FlavourPostgreSQL) }
+
+func TestMeasuringLetsSleepThorough(t *testing.T) {
+	onEach(t, measuringLetsSleep, engine.FlavourMariaDB)
+}
+
+func measuringLetsSleep(t *testing.T, flavour engine.Flavour) {
+	t.Helper()
+	b := newAutoSuspended(t, flavour, 1)
+	b.mustConnect()
+	ctx, stop := context.WithCancel(t.Context())
+	var measuring sync.WaitGroup
+	measured := make(chan struct{}, 1)
+	lives, restarts := map[string]bool{}, 0.0
+	measuring.Go(func() {
+		var m measure.Meter
+		for ctx.Err() == nil {
+			if all, err := b.d.Measure(ctx, b.want.ID); err == nil && all[0].Values[measure.Up] == 1 {
+				lives[all[0].Life] = true
+				restarts += m.Add(all[0].Reading)[measure.Restarts]
+				select {
+				case measured <- struct{}{}:
+				default:
 				}
-				time.Sleep(5 * time.Millisecond) // not all of the processor
 			}
-		})
-		<-measured
-		b.fallAsleep()
-		if _, err := b.d.Measure(ctx, b.want.ID); !errors.Is(err, platform.ErrNotRunning) {
-			t.Errorf("asleep: %v", err)
-		}
-		b.mustSleep()
-		select {
-		case <-measured: // from before
-		default:
-		}
-		b.mustConnect()
-		<-measured
-		stop()
-		measuring.Wait()
-		if len(lives) != 2 || restarts != 0 {
-			t.Errorf("%v restarts of a server that had %d lives, and was woken for the second", restarts, len(lives))
+			time.Sleep(5 * time.Millisecond) // not all of the processor
 		}
 	})
+	<-measured
+	b.fallAsleep()
+	if _, err := b.d.Measure(ctx, b.want.ID); !errors.Is(err, platform.ErrNotRunning) {
+		t.Errorf("asleep: %v", err)
+	}
+	b.mustSleep()
+	select {
+	case <-measured: // from before
+	default:
+	}
+	b.mustConnect()
+	<-measured
+	stop()
+	measuring.Wait()
+	if len(lives) != 2 || restarts != 0 {
+		t.Errorf("%v restarts of a server that had %d lives, and was woken for the second", restarts, len(lives))
+	}
 }

@@ -15,11 +15,11 @@ import (
 	"steward/internal/platform/host"
 )
 
-// TestNodesReportReplication: as soon as a cluster is settled, whoever lists its nodes
+// TestNodesReportReplicationThorough: as soon as a cluster is settled, whoever lists its nodes
 // from another process sees that the replicas follow, and how far all are.
-func TestNodesReportReplication(t *testing.T) {
+func TestNodesReportReplicationThorough(t *testing.T) {
 	t.Parallel()
-	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
+	found, _ := installations()
 	for _, b := range benches(found) {
 		if b.Engine != cluster.PostgreSQL && !enginetest.Thorough() || b.Encrypted {
 			continue // TestFailover asks the others' nodes
@@ -51,7 +51,7 @@ func TestNodesReportReplication(t *testing.T) {
 	}
 }
 
-// reportsReplication: so they do while steward looks after them.
+// reportsReplication: whoever lists nodes from another process sees that they follow, and how far all are, while steward looks after them.
 func (h *threeNodes) reportsReplication() {
 	h.healthy()
 	await.True(h.t, "a look at nodes that are well", func() bool { return !slices.ContainsFunc(listNodes(h.t, h.s), lacks) })
@@ -91,11 +91,9 @@ func haveGotOn(before, now []host.NodeInfo) bool {
 // listNodes is what another process sees of a cluster of three.
 func listNodes(t *testing.T, s *site) []host.NodeInfo {
 	t.Helper()
-	d := s.open(t)
-	defer d.Close()
-	nodes, err := d.Nodes()
-	if err != nil || len(nodes) != 3 {
-		t.Fatalf("%d nodes, %v", len(nodes), err)
+	nodes := s.nodes(t)
+	if len(nodes) != 3 {
+		t.Fatalf("%d nodes", len(nodes))
 	}
 	return nodes
 }

@@ -11,14 +11,19 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
-	"steward/internal/platform/host"
 )
 
 // TestOneNodeAtATime: while a replica has lost its data, no server that is well is
 // restarted for a change that all of them wait for.
-func TestOneNodeAtATime(t *testing.T) {
+func TestOneNodeAtATime(t *testing.T) { testOneNodeAtATime(t, 1) }
+
+// TestOneNodeAtATimeThorough has it happen to each replica.
+func TestOneNodeAtATimeThorough(t *testing.T) { testOneNodeAtATime(t, 2) }
+
+func testOneNodeAtATime(t *testing.T, replicas int) {
+	t.Helper()
 	t.Parallel()
-	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
+	found, _ := installations()
 	for _, b := range benches(found) {
 		if b.Encrypted || b.Engine != cluster.PostgreSQL && !enginetest.Thorough() {
 			continue // who waits for whom is the platform's to decide, by what every engine tells alike
@@ -27,8 +32,8 @@ func TestOneNodeAtATime(t *testing.T) {
 			t.Parallel()
 			h := newThreeNodes(t, ofSeries(found, b), b, modes(b)[0])
 			before := h.healthy()
-			replicas := slices.DeleteFunc(slices.Clone(before.Nodes), func(n platform.Node) bool { return n.Role != cluster.Replica })
-			for i, hurt := range replicas {
+			hurts := slices.DeleteFunc(slices.Clone(before.Nodes), func(n platform.Node) bool { return n.Role != cluster.Replica })
+			for i, hurt := range hurts[:replicas] {
 				t.Run(fmt.Sprintf("replica %d", i+1), func(t *testing.T) {
 					h.t = t
 					h.waitsForReplica(hurt.Ordinal)
@@ -60,10 +65,10 @@ func (h *threeNodes) waitsForReplica(hurt int) {
 	}
 	h.want.Plan.MemoryMB *= 2
 	h.keep()
-	well := func() bool {
+	well := func() bool { // who has become the primary since was
 		seen, err := h.driver.Observe(h.t.Context(), h.want.ID)
 		return err == nil && slices.ContainsFunc(seen.Nodes, func(n platform.Node) bool {
-			return n.Ordinal == hurt && n.Streaming && !h.killed[n.Pid]
+			return n.Ordinal == hurt && (n.Streaming || n.Role == cluster.Primary) && !h.killed[n.Pid]
 		})
 	}
 	await.True(h.t, fmt.Sprintf("node %d is well again", hurt), func() bool {

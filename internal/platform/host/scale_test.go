@@ -11,18 +11,26 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
-	"steward/internal/platform/host"
 )
 
 // TestNodesComeAndGo: a database of one node becomes one of three under load,
 // fails over as any other, and becomes one of a single node again, from whichever
 // node is the primary.
-func TestNodesComeAndGo(t *testing.T) {
+func TestNodesComeAndGo(t *testing.T) { testNodesComeAndGo(t, 1) }
+
+// TestNodesComeAndGoThorough does it again, after several failovers, and on both families.
+func TestNodesComeAndGoThorough(t *testing.T) { testNodesComeAndGo(t, 2) }
+
+func testNodesComeAndGo(t *testing.T, rounds int) {
+	t.Helper()
 	t.Parallel()
-	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
+	found, _ := installations()
 	for _, b := range benches(found) {
 		if b.Engine == cluster.MySQL && (b.Older == "" || !b.Encrypted) && !enginetest.Thorough() {
 			continue // encrypted ones do the same and more; the slowest engine has its replicas made in TestFailover
+		}
+		if b.Engine == cluster.MySQL && rounds == 1 && !enginetest.Thorough() {
+			continue
 		}
 		three := modes(b)[0]
 		if b.Engine == cluster.PostgreSQL {
@@ -32,10 +40,6 @@ func TestNodesComeAndGo(t *testing.T) {
 			t.Parallel()
 			h := newArchived(t, ofSeries(found, b), b, 1).threeNodes
 			single := mode{replication: h.want.Replication, commit: h.want.Commit}
-			rounds := 2
-			if b.Engine != cluster.PostgreSQL && !enginetest.Thorough() {
-				rounds = 1
-			}
 			for kills := range rounds {
 				h.scaleTo(3, three)
 				for range 1 + kills {

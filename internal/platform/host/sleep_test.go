@@ -16,7 +16,6 @@ import (
 	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
-	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
 	"steward/internal/platform/host"
 	"steward/internal/platform/platformtest"
@@ -50,7 +49,7 @@ func newAutoSuspendedOf(t *testing.T, found []engine.Installation, change func(w
 	b := &autoSuspended{t: t, s: s, ahead: &atomic.Int64{}}
 	s.o.Now = func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 	// The kernel goes through its whole table at each look.
-	s.o.LookAtSessions = 100 * time.Millisecond
+	s.o.LookAtSessions = 250 * time.Millisecond
 	b.d = s.started(t)
 	b.want = s.wanted(t, 1)
 	inst := s.o.Installations[0]
@@ -172,8 +171,14 @@ func (b *autoSuspended) mustBeAwake() platform.Observed {
 }
 
 func onBothFamilies(t *testing.T, what func(t *testing.T, flavour engine.Flavour)) {
+	t.Helper()
+	onEach(t, what, engine.FlavourPostgreSQL, engine.FlavourMariaDB)
+}
+
+func onEach(t *testing.T, what func(t *testing.T, flavour engine.Flavour), flavours ...engine.Flavour) {
+	t.Helper()
 	t.Parallel()
-	for _, flavour := range []engine.Flavour{engine.FlavourPostgreSQL, engine.FlavourMariaDB} {
+	for _, flavour := range flavours {
 		t.Run(string(flavour), func(t *testing.T) {
 			t.Parallel()
 			what(t, flavour)
@@ -240,14 +245,33 @@ func TestSleep(t *testing.T) {
 	})
 }
 
-// TestWhatKeepsAwake: sessions do, however short.
-func TestWhatKeepsAwake(t *testing.T) {
+// TestAutoSuspended: what may befall a database that sleeps and wakes.
+func TestAutoSuspended(t *testing.T) {
 	t.Parallel()
 	b := newAutoSuspended(t, engine.FlavourPostgreSQL, 1)
+	for _, c := range []struct {
+		name string
+		do   func(*autoSuspended)
+	}{
+		{"what keeps it awake", (*autoSuspended).isKeptAwake},
+		{"a new steward wakes it", (*autoSuspended).outlivesSteward},
+		{"a wake that fails", (*autoSuspended).wakesInVain},
+		{"nodes come and go while it sleeps", (*autoSuspended).getsAndLosesNodes},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b.t = t
+			c.do(b)
+		})
+	}
+}
+
+// isKeptAwake: by sessions, however short.
+func (b *autoSuspended) isKeptAwake() {
+	t := b.t
 	idle := open(t, netip.MustParseAddr("127.0.0.9"), netip.AddrPortFrom(b.s.o.PrimaryAddress, uint16(b.want.Port)).String(), 1)
 	// Nothing may come of a look, so that there is no condition to wait for.
 	looked := func() { time.Sleep(5 * b.s.o.LookAtSessions) }
-	for range 5 {
+	for range 3 {
 		looked()
 		b.later(idleMinutes * time.Minute)
 	}
@@ -256,7 +280,7 @@ func TestWhatKeepsAwake(t *testing.T) {
 		t.Error("it fell asleep under a session")
 	}
 	idle[0].Close()
-	for range 10 {
+	for range 5 {
 		b.later(idleMinutes / 2 * time.Minute)
 		b.mustConnect()
 		looked()
@@ -275,69 +299,15 @@ func TestWhatKeepsAwake(t *testing.T) {
 	if b.asleep() {
 		t.Error("it fell asleep though it shouldn't ever")
 	}
+	b.want.AutoSuspend = idleMinutes
+	b.settle()
 }
 
-// TestAsleepAllWorks: what needs servers wakes them.
-func TestAsleepAllWorks(t *testing.T) {
-	onBothFamilies(t, func(t *testing.T, flavour engine.Flavour) {
-		b := newAutoSuspended(t, flavour, 1)
-		for _, c := range []struct {
-			name string
-			do   func() error
-			why  string
-		}{
-			{"password", func() error {
-				b.s.secrets.Set(b.want.ID, platform.RootPassword, "another-1A")
-				return b.d.SetPassword(t.Context(), b.want)
-			}, "its password"},
-			{"backup", func() error {
-				_, err := b.d.Backup(t.Context(), b.want, cluster.Primary, io.Discard)
-				return err
-			}, "a backup"},
-			{"resize", func() error {
-				b.want.Plan.MemoryMB *= 2
-				b.settle()
-				return nil
-			}, "a change"},
-			{"read only", func() error {
-				return errors.Join(b.d.SetReadOnly(t.Context(), b.want, true), b.d.SetReadOnly(t.Context(), b.want, false))
-			}, "its disk"},
-		} {
-			b.fallAsleep()
-			if err := c.do(); err != nil {
-				t.Errorf("%s: %v", c.name, err)
-			}
-			if seen := b.mustBeAwake(); seen.WokenFor != c.why {
-				t.Errorf("%s: woken for %q", c.name, seen.WokenFor)
-			}
-			b.mustConnect()
-		}
-		b.fallAsleep()
-		awake := b.want
-		b.want.Suspended = true
-		if seen := b.settle(); !seen.Suspended || !seen.SleepingSince.IsZero() {
-			t.Errorf("suspended: %+v", seen)
-		}
-		b.want = awake
-		b.settle()
-		b.mustConnect()
-		b.fallAsleep()
-		if err := b.d.Remove(t.Context(), b.want.Cluster); err != nil {
-			t.Error(err)
-		}
-		if left := b.s.leftovers(t, b.want.ID, b.want.Port); len(left) > 0 {
-			t.Errorf("left: %v", left)
-		}
-	})
-}
-
-// TestANewStewardWakes: what sleeps goes on doing so when steward comes anew, and wakes without its store.
-func TestANewStewardWakes(t *testing.T) {
-	t.Parallel()
-	b := newAutoSuspended(t, engine.FlavourPostgreSQL, 1)
+// outlivesSteward: what sleeps goes on doing so when steward comes anew, and wakes without its store.
+func (b *autoSuspended) outlivesSteward() {
 	b.fallAsleep()
 	b.d.Close()
-	b.d = b.s.started(t)
+	b.d = b.s.started(b.s.t)
 	b.mustSleep()
 	b.settle()
 	b.mustSleep()
@@ -345,16 +315,16 @@ func TestANewStewardWakes(t *testing.T) {
 	defer b.s.store.state.Store(serves)
 	b.mustConnect()
 	if seen := b.observe(); !seen.SleepingSince.IsZero() || !seen.Serving {
-		t.Errorf("%+v", seen)
+		b.t.Errorf("%+v", seen)
 	}
 	b.fallAsleep()
 }
 
-// TestAWakeThatFails: who waits is told, and the database is down as any other that doesn't start.
-func TestAWakeThatFails(t *testing.T) {
-	t.Parallel()
-	b := newAutoSuspended(t, engine.FlavourPostgreSQL, 1)
+// wakesInVain: who waits is told, and the database is down as any other that doesn't start.
+func (b *autoSuspended) wakesInVain() {
+	t := b.t
 	b.fallAsleep()
+	before := b.d.SleepStats().WakesInVain
 	b.breakData(true)
 	to := netip.AddrPortFrom(b.s.o.PrimaryAddress, uint16(b.want.Port)).String()
 	for range 2 { // who comes afterwards waits no more
@@ -364,7 +334,7 @@ func TestAWakeThatFails(t *testing.T) {
 		}
 	}
 	seen := b.observe()
-	if !seen.SleepingSince.IsZero() || seen.Serving || seen.Problem == "" || b.d.SleepStats().WakesInVain != 1 {
+	if !seen.SleepingSince.IsZero() || seen.Serving || seen.Problem == "" || b.d.SleepStats().WakesInVain != before+1 {
 		t.Errorf("%+v", seen)
 	}
 	b.breakData(false)
@@ -374,34 +344,110 @@ func TestAWakeThatFails(t *testing.T) {
 	b.mustConnect()
 }
 
-// TestThreeSleep: they sleep and wake together, and none forgets what it was.
-func TestThreeSleep(t *testing.T) {
-	onBothFamilies(t, func(t *testing.T, flavour engine.Flavour) {
-		b := newAutoSuspended(t, flavour, 3)
-		before := b.observe()
-		for range 2 {
-			b.fallAsleep()
-			if b.settle(); !b.asleep() {
-				t.Error("looking after it woke it")
-			}
-			time.Sleep(2 * time.Second) // a monitor that took it for dead would have begun to recover it
-			b.mustSleep()
-			began := time.Now()
-			b.mustConnect()
-			t.Logf("connected after %v", time.Since(began))
-			seen := b.mustBeAwake()
-			t.Logf("all nodes serve after %v", time.Since(began))
-			if seen.Failovers != before.Failovers || seen.Nodes[0].Ordinal != before.Nodes[0].Ordinal || seen.Healthy != 3 {
-				t.Errorf("%+v", seen)
-			}
+// getsAndLosesNodes: they are made, and taken away.
+func (b *autoSuspended) getsAndLosesNodes() {
+	for _, size := range []int{3, 1} {
+		b.fallAsleep()
+		b.want.Size, b.want.Replication = size, cluster.Asynch
+		if size == 1 {
+			b.want.Replication = cluster.ReplicationNone
 		}
-	})
+		if seen := b.settle(); seen.Healthy != size || !seen.SleepingSince.IsZero() {
+			b.t.Errorf("of %d nodes: %+v", size, seen)
+		}
+		b.mustConnect()
+	}
+	b.fallAsleep()
+}
+
+// TestAsleepAllWorks: what needs servers wakes them.
+func TestAsleepAllWorks(t *testing.T) { onEach(t, asleepAllWorks, engine.FlavourPostgreSQL) }
+
+func TestAsleepAllWorksThorough(t *testing.T) { onEach(t, asleepAllWorks, engine.FlavourMariaDB) }
+
+func asleepAllWorks(t *testing.T, flavour engine.Flavour) {
+	t.Helper()
+	b := newAutoSuspended(t, flavour, 1)
+	for _, c := range []struct {
+		name string
+		do   func() error
+		why  string
+	}{
+		{"password", func() error {
+			b.s.secrets.Set(b.want.ID, platform.RootPassword, "another-1A")
+			return b.d.SetPassword(t.Context(), b.want)
+		}, "its password"},
+		{"backup", func() error {
+			_, err := b.d.Backup(t.Context(), b.want, cluster.Primary, io.Discard)
+			return err
+		}, "a backup"},
+		{"resize", func() error {
+			b.want.Plan.MemoryMB *= 2
+			b.settle()
+			return nil
+		}, "a change"},
+		{"read only", func() error {
+			return errors.Join(b.d.SetReadOnly(t.Context(), b.want, true), b.d.SetReadOnly(t.Context(), b.want, false))
+		}, "its disk"},
+	} {
+		b.fallAsleep()
+		if err := c.do(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if seen := b.mustBeAwake(); seen.WokenFor != c.why {
+			t.Errorf("%s: woken for %q", c.name, seen.WokenFor)
+		}
+		b.mustConnect()
+	}
+	b.fallAsleep()
+	awake := b.want
+	b.want.Suspended = true
+	if seen := b.settle(); !seen.Suspended || !seen.SleepingSince.IsZero() {
+		t.Errorf("suspended: %+v", seen)
+	}
+	b.want = awake
+	b.settle()
+	b.mustConnect()
+	b.fallAsleep()
+	if err := b.d.Remove(t.Context(), b.want.Cluster); err != nil {
+		t.Error(err)
+	}
+	if left := b.s.leftovers(t, b.want.ID, b.want.Port); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestThreeSleep: they sleep and wake together, and none forgets what it was.
+func TestThreeSleep(t *testing.T) { onEach(t, threeSleep, engine.FlavourPostgreSQL) }
+
+func TestThreeSleepThorough(t *testing.T) { onEach(t, threeSleep, engine.FlavourMariaDB) }
+
+func threeSleep(t *testing.T, flavour engine.Flavour) {
+	t.Helper()
+	b := newAutoSuspended(t, flavour, 3)
+	before := b.observe()
+	for range 2 {
+		b.fallAsleep()
+		if b.settle(); !b.asleep() {
+			t.Error("looking after it woke it")
+		}
+		time.Sleep(2 * time.Second) // a monitor that took it for dead would have begun to recover it
+		b.mustSleep()
+		began := time.Now()
+		b.mustConnect()
+		t.Logf("connected after %v", time.Since(began))
+		seen := b.mustBeAwake()
+		t.Logf("all nodes serve after %v", time.Since(began))
+		if seen.Failovers != before.Failovers || seen.Nodes[0].Ordinal != before.Nodes[0].Ordinal || seen.Healthy != 3 {
+			t.Errorf("%+v", seen)
+		}
+	}
 }
 
 // TestPatchWhileAsleep: one that has something to do wakes it, one that hasn't doesn't.
 func TestPatchWhileAsleep(t *testing.T) {
 	t.Parallel()
-	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
+	found, _ := installations()
 	all := benches(found)
 	i := slices.IndexFunc(all, func(b platformtest.Bench) bool { return b.Older != "" && !b.Encrypted })
 	if i < 0 {
@@ -420,24 +466,6 @@ func TestPatchWhileAsleep(t *testing.T) {
 		t.Error("a patch that had nothing to do woke it")
 	}
 	b.mustConnect()
-}
-
-// TestNodesComeAndGoWhileAsleep: the nodes are made, and taken away.
-func TestNodesComeAndGoWhileAsleep(t *testing.T) {
-	t.Parallel()
-	b := newAutoSuspended(t, engine.FlavourPostgreSQL, 1)
-	for _, size := range []int{3, 1} {
-		b.fallAsleep()
-		b.want.Size, b.want.Replication = size, cluster.Asynch
-		if size == 1 {
-			b.want.Replication = cluster.ReplicationNone
-		}
-		if seen := b.settle(); seen.Healthy != size || !seen.SleepingSince.IsZero() {
-			t.Errorf("of %d nodes: %+v", size, seen)
-		}
-		b.mustConnect()
-	}
-	b.fallAsleep()
 }
 
 // TestAsleepOverAReboot: it sleeps on, and wakes; encrypted data has its keys again.

@@ -1,7 +1,6 @@
 package host_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/engine"
-	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
 	"steward/internal/platform/host"
 	"steward/internal/platform/host/files"
@@ -27,7 +25,7 @@ import (
 // upgradable are two installations of a flavour of which one's data can be moved to the other.
 func upgradable(t *testing.T, flavour engine.Flavour) (older, newer engine.Installation) {
 	t.Helper()
-	all, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
+	all, _ := installations()
 	for _, to := range all {
 		for _, from := range all {
 			if from.Flavour == flavour && to.Flavour == flavour && engine.CompareVersions(to.Series, from.Series) > 0 &&
@@ -61,7 +59,8 @@ type upgradedFlavour struct {
 var upgradedPostgreSQL = upgradedFlavour{
 	flavour: engine.FlavourPostgreSQL,
 	made: []string{
-		"CREATE EXTENSION citext", "CREATE TABLE lots AS SELECT i, md5(i::text)::citext AS words FROM generate_series(1, 200000) i", "CREATE INDEX ON lots (words)",
+		"CREATE EXTENSION citext", "CREATE TABLE lots AS SELECT i, md5(i::text)::citext AS words FROM generate_series(1, 20000) i",
+		"CREATE INDEX ON lots (words)",
 		"CALL steward.create_user('app', 'secret for app')", "CREATE DATABASE shop", "CALL steward.grant_database('app', 'shop')",
 		"ALTER DATABASE shop SET role = 'app'", "ALTER DATABASE defaultdb SET statement_timeout = '1h'",
 	},
@@ -144,14 +143,35 @@ func (u *upgraded) answer(query string) string {
 	return strings.Trim(fmt.Sprint(numbers), "[]")
 }
 
+// upgradeCase is a cluster to be moved.
+type upgradeCase struct {
+	upgradedFlavour
+	size      int
+	encrypted bool
+	// first has what can't be moved refused, and tried, before, breaks a move be broken off, full the disk be full. undone brings
+	// back what was before.
+	first, breaks, full, undone bool
+}
+
 func TestUpgrade(t *testing.T) {
+	testUpgrade(t,
+		upgradeCase{upgradedFlavour: upgradedPostgreSQL, size: 1, first: true, breaks: true, undone: true},
+		upgradeCase{upgradedFlavour: upgradedMariaDB, size: 3, first: true},
+	)
+}
+
+func TestUpgradeThorough(t *testing.T) {
+	testUpgrade(t,
+		upgradeCase{upgradedFlavour: upgradedPostgreSQL, size: 3, full: true, undone: true},
+		upgradeCase{upgradedFlavour: upgradedMariaDB, size: 3, breaks: true, full: true, undone: true},
+		upgradeCase{upgradedFlavour: upgradedMariaDB, size: 1, encrypted: true, undone: true},
+	)
+}
+
+func testUpgrade(t *testing.T, cases ...upgradeCase) {
+	t.Helper()
 	t.Parallel()
-	for _, c := range []struct {
-		upgradedFlavour
-		size int
-		// first has what can't be moved refused, and tried, before.
-		first, encrypted bool
-	}{{upgradedPostgreSQL, 1, true, false}, {upgradedPostgreSQL, 3, false, false}, {upgradedMariaDB, 3, true, false}, {upgradedMariaDB, 1, false, true}} {
+	for _, c := range cases {
 		t.Run(fmt.Sprintf("%s, %d nodes", c.flavour, c.size), func(t *testing.T) {
 			t.Parallel()
 			from, to := upgradable(t, c.flavour)
@@ -165,12 +185,18 @@ func TestUpgrade(t *testing.T) {
 			if c.first {
 				u.refuses()
 				u.tries()
+			}
+			if c.breaks {
 				u.breaks(from)
+			}
+			if c.full {
 				u.runsOutOfRoom(from)
 			}
 			u.moves()
 			u.becomes(to)
-			u.undoesUpgrade(from)
+			if c.undone {
+				u.undoesUpgrade(from)
+			}
 		})
 	}
 }
@@ -194,12 +220,8 @@ func (u *upgraded) refuses() {
 func (u *upgraded) tries() {
 	try := func() platform.Trial {
 		u.t.Helper()
-		var copied bytes.Buffer
-		var err error
-		if u.copy, err = u.driver.Backup(u.t.Context(), u.want, cluster.Primary, &copied); err != nil {
-			u.t.Fatal(err)
-		}
-		found, err := u.driver.TryUpgrade(u.t.Context(), u.to, u.copy, &copied)
+		u.backUp(cluster.Primary)
+		found, err := u.driver.TryUpgrade(u.t.Context(), u.to, u.copy, u.copied())
 		if err != nil {
 			u.t.Fatal(err)
 		}
@@ -257,6 +279,9 @@ func (u *upgraded) breaks(from engine.Installation) {
 
 // runsOutOfRoom: the disk fills while the data is copied, and while programs move it. Customers are told what the operator has to do, and what was before serves again.
 func (u *upgraded) runsOutOfRoom(from engine.Installation) {
+	if u.flavour == engine.FlavourPostgreSQL { // half of the data has to be more than an empty cluster is
+		u.do("INSERT INTO lots SELECT i, md5(i::text)::citext FROM generate_series(20001, 200000) i")
+	}
 	node := filepath.Join(u.s.o.DataDir, "clusters", strconv.Itoa(int(u.want.ID)))
 	data := files.Size(filepath.Join(node, "node-0", "data"))
 	rooms := map[string]int64{"to copy it": data / 2}

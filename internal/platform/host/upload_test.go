@@ -54,7 +54,7 @@ func TestArchiveWAL(t *testing.T) {
 	defer conn.close()
 	for _, statement := range []string{
 		"CREATE TABLE ballast (filling text)", // for three segments
-		"INSERT INTO ballast SELECT repeat('x', 80) FROM generate_series(1, 400000)",
+		"INSERT INTO ballast SELECT repeat('x', 80) FROM generate_series(1, 150000)",
 	} {
 		if err := conn.exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
@@ -86,7 +86,7 @@ func TestMeasureArchive(t *testing.T) {
 		return n
 	}
 	before := archived()
-	m.exec("CREATE TABLE ballast (filling text)", "INSERT INTO ballast SELECT repeat('x', 80) FROM generate_series(1, 400000)") // for three segments
+	m.exec("CREATE TABLE ballast (filling text)", "INSERT INTO ballast SELECT repeat('x', 80) FROM generate_series(1, 150000)") // for three segments
 	dir := filepath.Join(s.node(m.want.ID), "tmp", "wal")
 	await.NoError(t, "what waits to be archived is measured", func() error { // the server archives on meanwhile
 		entries, err := os.ReadDir(dir)

@@ -10,9 +10,7 @@ import (
 
 	"steward/internal/await"
 	"steward/internal/cluster"
-	"steward/internal/engine/enginetest"
 	"steward/internal/platform"
-	"steward/internal/platform/host"
 )
 
 // hostileIndex never lets go of the account that verifies backups.
@@ -34,26 +32,22 @@ var hostileIndex = []string{
 // proven nor called broken after its time, and is gone at once when its cluster is removed.
 func TestVerificationOfAHostileBackup(t *testing.T) {
 	t.Parallel()
-	found, _ := host.Discover(t.Context(), engines(), []string{enginetest.EnginesFolder()})
+	found, _ := installations()
 	for _, b := range benches(found) {
 		if b.Engine != cluster.PostgreSQL {
 			continue
 		}
 		a := newArchived(t, ofSeries(found, b), b, 1)
 		a.do(hostileIndex...)
-		var copied bytes.Buffer
-		var err error
-		if a.copy, err = a.driver.Backup(t.Context(), a.want, cluster.Primary, &copied); err != nil {
-			t.Fatal(err)
-		}
+		a.backUp(cluster.Primary)
 		a.checkTime(time.Second)
-		if err := a.driver.Verify(t.Context(), a.want, a.copy, bytes.NewReader(copied.Bytes())); !errors.Is(err, platform.ErrUnverified) {
+		if err := a.driver.Verify(t.Context(), a.want, a.copy, a.copied()); !errors.Is(err, platform.ErrUnverified) {
 			t.Errorf("after its time: %v", err)
 		}
 		a.mustLeaveNothing()
 		a.checkTime(time.Hour)
 		ended := make(chan error, 1)
-		go func() { ended <- a.driver.Verify(context.WithoutCancel(t.Context()), a.want, a.copy, &copied) }()
+		go func() { ended <- a.driver.Verify(context.WithoutCancel(t.Context()), a.want, a.copy, a.copied()) }()
 		await.True(t, "its server", func() bool {
 			sockets, err := filepath.Glob(filepath.Join(a.s.o.RunDir, "*-3", ".s.PGSQL.*"))
 			return err == nil && len(sockets) > 0

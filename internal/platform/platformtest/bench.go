@@ -26,8 +26,8 @@ type Bench struct {
 	Older, Newer string
 	// Short leaves out what goes the same with every engine, or is tried by the engines' suite.
 	Short bool
-	// Elsewhere are the cases, by their names, of which other tests of the platform prove the like.
-	Elsewhere []string
+	// Tries reports whether a case is tried that isn't left out so; nil for all.
+	Tries func(name string) bool
 	// Sizes are the numbers of nodes a cluster can have besides one.
 	Sizes []int
 	// Remote reports that servers run on machines that aren't ours: they have no process ids here, no programs of which
@@ -82,6 +82,9 @@ type run struct {
 	// meters are of nodes that were measured before.
 	meters map[meterOf]*measure.Meter
 }
+
+// tries reports whether a case is not left to other tests.
+func (b *Bench) tries(name string) bool { return b.Tries == nil || b.Tries(name) }
 
 func (b *Bench) open(t *testing.T) *run {
 	t.Helper()

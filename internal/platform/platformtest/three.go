@@ -11,9 +11,17 @@ func createsThree(r *run) {
 	if !slices.Contains(r.Sizes, 3) {
 		r.t.Skip("the platform has single nodes only")
 	}
+	if r.Suspends {
+		r.t.Skip("the one that is suspended is made so")
+	}
 	want := r.wanted(121)
 	want.Spec = sized(want.Spec, 3)
-	seen := r.apply(&want)
+	r.mustBeNewThree(want, r.apply(&want))
+}
+
+// mustBeNewThree demands of a cluster that was just made that it is well, measured, and left alone from then on.
+func (r *run) mustBeNewThree(want platform.Wanted, seen platform.Observed) {
+	r.t.Helper()
 	r.mustLogin(want)
 	if !seen.Serving || seen.Degraded || seen.Healthy != 3 || seen.Problem != "" || seen.Failovers != 0 || !seen.LastFailover.IsZero() {
 		r.t.Fatalf("seen: %+v", seen)
