@@ -107,8 +107,8 @@ func damagedBackup(t *testing.T, s *harness.Server, d harness.Database, credenti
 	}
 }
 
-// TestDamageIsNoticed by itself, before anybody wants the backup.
-func TestDamageIsNoticed(t *testing.T) {
+// TestDamageIsNoticedThorough by itself, before anybody wants the backup.
+func TestDamageIsNoticedThorough(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, harness.WithConfig("backups:\n  verify: false"))
 	d := s.CreateActive(harness.Small("rotten", "postgresql/15"))

@@ -63,8 +63,8 @@ func resizeNodes(t *testing.T, s *harness.Server, d harness.Database, size int) 
 	return d
 }
 
-// TestSmallerType: three nodes move to a smaller plan, of fewer connections, while they are written to.
-func TestSmallerType(t *testing.T) {
+// TestSmallerTypeThorough: three nodes move to a smaller plan, of fewer connections, while they are written to.
+func TestSmallerTypeThorough(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, harness.WithConfig("pool: {size: 0}"))
 	for _, engine := range enginesOr(postgresql) {

@@ -80,8 +80,8 @@ func TestFollowMariaDB(t *testing.T) {
 	followMySQLFamily(t, mariadb, harness.MariaDBByHand(t))
 }
 
-// TestFollowMySQL is the same of a MySQL.
-func TestFollowMySQL(t *testing.T) {
+// TestFollowMySQLThorough is the same of a MySQL.
+func TestFollowMySQLThorough(t *testing.T) {
 	t.Parallel()
 	followMySQLFamily(t, "mysql/9.7", harness.MySQLByHand(t))
 }
@@ -249,9 +249,9 @@ func endFollowingMySQLFamily(t *testing.T, s *harness.Server, d harness.Database
 	}
 }
 
-// TestFollowMariaDBOntoThreeNodes brings two logical databases over in one migration onto three nodes that don't wait for each other, with rows that are large enough to
+// TestFollowMariaDBOntoThreeNodesThorough brings two logical databases over in one migration onto three nodes that don't wait for each other, with rows that are large enough to
 // take turns. The primary is killed while they follow, so that the next one may lack what was written last: all rows are here once nevertheless.
-func TestFollowMariaDBOntoThreeNodes(t *testing.T) {
+func TestFollowMariaDBOntoThreeNodesThorough(t *testing.T) {
 	t.Parallel()
 	src := harness.MariaDBByHand(t)
 	owner := src.Open(t, "")

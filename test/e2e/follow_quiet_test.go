@@ -10,7 +10,7 @@ import (
 	"steward/test/harness"
 )
 
-// TestFollowQuietPostgreSQL and TestFollowQuietMariaDB: a source that stands still, or whose network does, right before or after the cutover was asked for. That is told, the
+// TestFollowQuietPostgreSQL and TestFollowQuietMariaDBThorough: a source that stands still, or whose network does, right before or after the cutover was asked for. That is told, the
 // cutover is completed with all rows once it goes on, and can be cancelled before.
 func TestFollowQuietPostgreSQL(t *testing.T) {
 	t.Parallel()
@@ -20,7 +20,7 @@ func TestFollowQuietPostgreSQL(t *testing.T) {
 	nothingLeftBut(t, shop, 1) // of the one that was cancelled while nobody answered
 }
 
-func TestFollowQuietMariaDB(t *testing.T) {
+func TestFollowQuietMariaDBThorough(t *testing.T) {
 	t.Parallel()
 	src := harness.MariaDBByHand(t)
 	exec1(t, src.Open(t, ""), "CREATE DATABASE shop; SET GLOBAL binlog_format = ROW")

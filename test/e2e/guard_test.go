@@ -85,9 +85,9 @@ regions:
   - {id: local, label: Local, country: us, status: ok}
 `
 
-// TestAutoscale: a database whose disk fills moves to the next type by itself, once, as it was asked to by the API or the command line, tells of it in
+// TestAutoscaleThorough: a database whose disk fills moves to the next type by itself, once, as it was asked to by the API or the command line, tells of it in
 // an event, and keeps its rows; at the largest type it stays and says so.
-func TestAutoscale(t *testing.T) {
+func TestAutoscaleThorough(t *testing.T) {
 	t.Parallel()
 	menu := filepath.Join(t.TempDir(), "catalog.yaml")
 	if err := os.WriteFile(menu, []byte(growingPlans), 0o600); err != nil {

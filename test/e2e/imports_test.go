@@ -446,9 +446,9 @@ func TestMigrateMariaDB(t *testing.T) {
 	}
 }
 
-// TestMigrationBeginsAnew: an import whose target ends in the middle begins anew when it is back, one whose source has a table emptied in the middle at once. Both are
+// TestMigrationBeginsAnewThorough: an import whose target ends in the middle begins anew when it is back, one whose source has a table emptied in the middle at once. Both are
 // complete.
-func TestMigrationBeginsAnew(t *testing.T) {
+func TestMigrationBeginsAnewThorough(t *testing.T) {
 	t.Parallel()
 	src := harness.MariaDBByHand(t)
 	exec1(t, src.Open(t, ""), "CREATE DATABASE shop")
@@ -491,8 +491,8 @@ func TestMigrationBeginsAnew(t *testing.T) {
 	}
 }
 
-// TestMigrationKilled: an import that was killed begins anew and is complete; one that is cancelled leaves nothing.
-func TestMigrationKilled(t *testing.T) {
+// TestMigrationKilledThorough: an import that was killed begins anew and is complete; one that is cancelled leaves nothing.
+func TestMigrationKilledThorough(t *testing.T) {
 	t.Parallel()
 	src := harness.PostgreSQLByHand(t)
 	exec1(t, src.Open(t, "postgres"), "CREATE DATABASE shop")

@@ -236,8 +236,8 @@ func TestPointInTime(t *testing.T) {
 	moments(t, harness.New(t, continuous), "postgresql/15")
 }
 
-// TestPointInTimeOfMariaDB: one moment; internal/engine/mysql has the others.
-func TestPointInTimeOfMariaDB(t *testing.T) {
+// TestPointInTimeOfMariaDBThorough: one moment; internal/engine/mysql has the others.
+func TestPointInTimeOfMariaDBThorough(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, continuous)
 	if all() {
@@ -396,8 +396,8 @@ func (h *history) gap(before string) {
 	h.fork("this-side", before, "11")
 }
 
-// TestPointInTimeOverFailover: the archive goes on with what the new primary writes.
-func TestPointInTimeOverFailover(t *testing.T) {
+// TestPointInTimeOverFailoverThorough: the archive goes on with what the new primary writes.
+func TestPointInTimeOverFailoverThorough(t *testing.T) {
 	t.Parallel()
 	pointInTimeOverFailover(t, harness.New(t, continuous), "postgresql/15")
 }

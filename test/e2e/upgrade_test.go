@@ -150,8 +150,8 @@ func lastBackup(t *testing.T, s *harness.Server, d harness.Database) {
 	}
 }
 
-// TestUpgradeOfThreeNodes: clients of a pool before three nodes wait while these are moved to a newer version, and see no error.
-func TestUpgradeOfThreeNodes(t *testing.T) {
+// TestUpgradeOfThreeNodesThorough: clients of a pool before three nodes wait while these are moved to a newer version, and see no error.
+func TestUpgradeOfThreeNodesThorough(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)
 	spec := harness.Small("three", "postgresql/15")
