@@ -17,12 +17,23 @@ import (
 	"steward/test/harness"
 )
 
-// TestPools: pools by the command line and the API before three nodes; nobody who uses one notices a switchover, a resize or a restart.
+// TestPools: pools by the command line and the API; nobody who uses one notices a resize or a restart.
 func TestPools(t *testing.T) {
 	t.Parallel()
+	pools(t, 1)
+}
+
+// TestPoolsThorough: before three nodes, nor does anybody notice a switchover, and pools outlive a restore.
+func TestPoolsThorough(t *testing.T) {
+	t.Parallel()
+	pools(t, 3)
+}
+
+func pools(t *testing.T, size int) {
+	t.Helper()
 	s := harness.New(t)
 	spec := harness.Small("pooled", postgresql)
-	spec["cluster_size"] = 3
+	spec["cluster_size"] = size
 	d := s.CreateActive(spec)
 	c := s.Credentials(d)
 	run := func(args ...string) string {
@@ -63,11 +74,14 @@ func TestPools(t *testing.T) {
 	}
 
 	b := useBusily(t, d, port, c)
-	for _, change := range []func() (int, string){
-		func() (int, string) { return s.Call("POST", d.Path()+"/switchover", nil, nil) },
+	changes := []func() (int, string){
 		func() (int, string) { return s.Call("PUT", d.Path(), map[string]any{"type": "g6-standard-1"}, nil) },
 		func() (int, string) { return s.Call("POST", d.Path()+"/restart", nil, nil) },
-	} {
+	}
+	if size > 1 {
+		changes = append(changes, func() (int, string) { return s.Call("POST", d.Path()+"/switchover", nil, nil) })
+	}
+	for _, change := range changes {
 		b.progress()
 		if status, body := change(); status != 200 {
 			t.Fatal(body)
@@ -93,7 +107,9 @@ func TestPools(t *testing.T) {
 	if err := usePool(t, d, port, c, "app"); err != nil {
 		t.Error(err)
 	}
-	poolsOutliveARestore(t, s, d, port, c)
+	if size > 1 {
+		poolsOutliveARestore(t, s, d, port, c)
+	}
 	if status, body := s.Call("DELETE", d.Path(), nil, nil); status != 200 {
 		t.Fatal(body)
 	}
