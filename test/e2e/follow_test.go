@@ -266,8 +266,8 @@ func cutOver(t *testing.T, s *harness.Server, d harness.Database, id int64, stop
 func endFollowing(t *testing.T, s *harness.Server, d harness.Database, src harness.Source, shop *sql.DB) {
 	t.Helper()
 	m := beginFollowing(t, s, d, followed(src, "canceled"))
-	if status, body := s.Call("DELETE", fmt.Sprintf("%s/migrations/%d", d.Path(), m.ID), nil, nil); status != http.StatusOK {
-		t.Fatal(body)
+	if out, err := s.Command("db", "migration", "cancel", "followed", fmt.Sprint(m.ID)); err != nil {
+		t.Fatalf("cancel: %v\n%s", err, out)
 	}
 	if m = awaitMigrated(t, s, d, m.ID); m.Status != "canceled" || *orNothing(m.Problem) != "It was canceled." {
 		t.Errorf("after it was cancelled it ended as %s, %s", m.Status, *orNothing(m.Problem))

@@ -193,6 +193,12 @@ func TestMigratePostgreSQL(t *testing.T) {
 	if m.Status != "finished" || m.Bytes == 0 || m.TablesDone != m.TablesAll || m.TablesAll < 7 || !m.Databases[0].Done {
 		t.Fatalf("it ended as %+v (%v)", m, *orNothing(m.Problem))
 	}
+	if out, err := s.Command("db", "migration", "list", "moved", "--json"); err != nil || !strings.Contains(out, `"finished"`) {
+		t.Errorf("list printed %s, %v", out, err)
+	}
+	if out, err := s.Command("db", "migration", "view", "moved", fmt.Sprint(m.ID)); err != nil || !strings.Contains(out, "public.orders") {
+		t.Errorf("view printed %s, %v", out, err)
+	}
 	c.Logical = "shop"
 	moved := s.MustConnect(d, c)
 	movedWhole(t, moved, shop, sumsOfPostgreSQL)
