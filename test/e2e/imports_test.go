@@ -259,11 +259,8 @@ func refusedMigrations(t *testing.T, s *harness.Server, d harness.Database, src 
 	}
 }
 
-// TestMigrateIsKeptIn: where nothing is allowed, a source with a private address is refused before anything is connected to.
-func TestMigrateIsKeptIn(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t)
-	d := s.CreateActive(harness.Small("kept-in", postgresql))
+// migrationsAreKeptIn: where nothing is allowed, a source with a private address is refused before anything is connected to.
+func migrationsAreKeptIn(t *testing.T, s *harness.Server, d harness.Database) {
 	for _, host := range []string{"127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "::ffff:127.0.0.1", d.Hosts.Primary} {
 		request := map[string]any{
 			"source":    map[string]any{"host": host, "port": 5432, "username": "u", "password": "hunter22", "tls": "off"},
@@ -287,58 +284,51 @@ func TestMigrateIsKeptIn(t *testing.T) {
 	}
 }
 
-// TestExportImport: what the command line writes can be read in, and a dump runs no command where it is read.
-func TestExportImport(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t)
-	for _, engine := range engines {
-		t.Run(engine, func(t *testing.T) {
-			label := "dump-" + strings.NewReplacer("/", "-", ".", "-").Replace(engine)
-			d := s.CreateActive(harness.Small(label, engine))
-			db := s.MustConnect(d, s.Credentials(d))
-			exec1(t, db, "CREATE TABLE kept (n int PRIMARY KEY, word varchar(200))")
-			exec1(t, db, `INSERT INTO kept VALUES (1, 'Ä first'), (2, 'a "b" c')`)
-			exec1(t, db, "CREATE VIEW words AS SELECT word FROM kept")
-			run := func(args ...string) string {
-				t.Helper()
-				out, err := s.Command(args...)
-				if err != nil {
-					t.Fatalf("steward %s: %v\n%s", strings.Join(args, " "), err, out)
-				}
-				return out
-			}
-			dir := t.TempDir()
-			run("db", "database", "create", label, "copy")
-			files := []string{"plain.sql", "packed.sql.zst", "packed.sql.gz"}
-			if engine != postgresql && !all() {
-				files = files[:1] // who wrote what is packed makes no difference
-			}
-			for i, name := range files {
-				file := filepath.Join(dir, name)
-				if out := run("db", "export", label, "-o", file, "--json"); !strings.Contains(out, `"database": "defaultdb"`) {
-					t.Errorf("export printed %s", out)
-				}
-				if i > 0 {
-					run("db", "database", "delete", label, "copy", "--yes")
-					run("db", "database", "create", label, "copy")
-				}
-				if out := run("db", "import", label, file, "--database", "copy", "--json"); !strings.Contains(out, `"database": "copy"`) {
-					t.Errorf("import printed %s", out)
-				}
-				copied := s.Credentials(d)
-				copied.Logical = "copy"
-				again := s.MustConnect(d, copied)
-				if words := one(t, again, "SELECT count(*) FROM words"); words != "2" {
-					t.Errorf("%s brought %s words", name, words)
-				}
-				again.Close()
-			}
-			if out, err := s.Command("db", "export", label, "-o", filepath.Join(dir, "plain.sql")); err == nil {
-				t.Errorf("a file was written over: %s", out)
-			}
-			hostileDumps(t, s, label, strings.HasPrefix(engine, "mysql"), dir)
-		})
+// dumps: what the command line writes can be read in, and a dump runs no command where it is read.
+func dumps(t *testing.T, s *harness.Server, d harness.Database) {
+	label := d.Label
+	db := s.MustConnect(d, s.Credentials(d))
+	exec1(t, db, "CREATE TABLE written (n int PRIMARY KEY, word varchar(200))")
+	exec1(t, db, `INSERT INTO written VALUES (1, 'Ä first'), (2, 'a "b" c')`)
+	exec1(t, db, "CREATE VIEW words AS SELECT word FROM written")
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := s.Command(args...)
+		if err != nil {
+			t.Fatalf("steward %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return out
 	}
+	dir := t.TempDir()
+	run("db", "database", "create", label, "copy")
+	files := []string{"plain.sql", "packed.sql.zst", "packed.sql.gz"}
+	if d.Engine == "mysql" && !all() {
+		files = files[:1] // who wrote what is packed makes no difference
+	}
+	for i, name := range files {
+		file := filepath.Join(dir, name)
+		if out := run("db", "export", label, "-o", file, "--json"); !strings.Contains(out, `"database": "defaultdb"`) {
+			t.Errorf("export printed %s", out)
+		}
+		if i > 0 {
+			run("db", "database", "delete", label, "copy", "--yes")
+			run("db", "database", "create", label, "copy")
+		}
+		if out := run("db", "import", label, file, "--database", "copy", "--json"); !strings.Contains(out, `"database": "copy"`) {
+			t.Errorf("import printed %s", out)
+		}
+		copied := s.Credentials(d)
+		copied.Logical = "copy"
+		again := s.MustConnect(d, copied)
+		if words := one(t, again, "SELECT count(*) FROM words"); words != "2" {
+			t.Errorf("%s brought %s words", name, words)
+		}
+		again.Close()
+	}
+	if out, err := s.Command("db", "export", label, "-o", filepath.Join(dir, "plain.sql")); err == nil {
+		t.Errorf("a file was written over: %s", out)
+	}
+	hostileDumps(t, s, label, d.Engine == "mysql", dir)
 }
 
 // hostileDumps are those whose commands must not run.

@@ -1,15 +1,17 @@
 package e2e
 
 import (
+	"sync"
 	"testing"
 
 	"steward/test/harness"
 )
 
-// TestServer asks one server what needs no database.
+// TestServer asks one server what needs none of its own; those that need a database share one.
 func TestServer(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)
+	database := sync.OnceValue(func() harness.Database { return s.CreateActive(harness.Small("any", postgresql)) })
 	for _, c := range []struct {
 		name string
 		try  func(*testing.T, *harness.Server)
@@ -19,6 +21,11 @@ func TestServer(t *testing.T) {
 		{"managed errors", managedErrors},
 		{"machines", machines},
 		{"second serve", secondServe},
+		{"accounts", accounts},
+		{"ports of other programs", otherPorts}, // without a database of others
+		{"migrations are kept in", func(t *testing.T, s *harness.Server) { migrationsAreKeptIn(t, s, database()) }},
+		{"dumps", func(t *testing.T, s *harness.Server) { dumps(t, s, database()) }},
+		{"kill", func(t *testing.T, s *harness.Server) { kills(t, s, database()) }},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.try(t, s) })
 	}
