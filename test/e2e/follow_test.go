@@ -121,12 +121,12 @@ func shops(r *rand.Rand, i int) string {
 	if i%100 == 99 {
 		return "TRUNCATE emptied; INSERT INTO emptied SELECT generate_series(1, 50)"
 	}
-	id := 1 + r.IntN(3000)
+	id := 1 + r.IntN(1000)
 	return []string{
 		fmt.Sprintf(`WITH c AS (INSERT INTO customers (name) VALUES (E'new %d\n\\ "quoted"') RETURNING id) INSERT INTO orders (customer, note) SELECT id, repeat('x', %d) FROM c`, i, r.IntN(20000)),
 		fmt.Sprintf(`UPDATE orders SET at = now() WHERE id = %d`, id/50*50), // its long note stays as it is
-		fmt.Sprintf(`UPDATE orders SET id = id + 1000000, note = NULL WHERE id = %d`, 8000+id),
-		fmt.Sprintf(`DELETE FROM orders WHERE id = %d`, 4000+id),
+		fmt.Sprintf(`UPDATE orders SET id = id + 1000000, note = NULL WHERE id = %d`, 2500+id),
+		fmt.Sprintf(`DELETE FROM orders WHERE id = %d`, 1200+id),
 		fmt.Sprintf(`UPDATE customers SET mood = 'bad', name = name || '!' WHERE id = %d`, id),
 		`UPDATE "odd ""name"."Ta\ble" SET d = d + 1 WHERE ctid = (SELECT min(ctid) FROM "odd ""name"."Ta\ble")`,
 		`INSERT INTO "odd ""name"."Ta\ble" SELECT "co""l", d FROM "odd ""name"."Ta\ble" LIMIT 1`,
@@ -143,8 +143,8 @@ func TestFollowPostgreSQL(t *testing.T) {
 	t.Parallel()
 	src, shop := followable(t)
 	exec1(t, shop, shopOfPostgreSQL)
-	exec1(t, shop, `INSERT INTO customers (name) SELECT 'Ä name ' || g || E'\t\n\\' FROM generate_series(1, 3000) g`)
-	exec1(t, shop, `INSERT INTO orders (customer, note) SELECT 1 + g % 3000, CASE WHEN g % 50 > 0 THEN md5(g::text) ELSE (SELECT string_agg(md5(g::text || i), '') FROM generate_series(1, 150) i) END FROM generate_series(1, 12000) g`)
+	exec1(t, shop, `INSERT INTO customers (name) SELECT 'Ä name ' || g || E'\t\n\\' FROM generate_series(1, 1000) g`)
+	exec1(t, shop, `INSERT INTO orders (customer, note) SELECT 1 + g % 1000, CASE WHEN g % 50 > 0 THEN md5(g::text) ELSE (SELECT string_agg(md5(g::text || i), '') FROM generate_series(1, 150) i) END FROM generate_series(1, 4000) g`)
 	exec1(t, shop, `INSERT INTO "odd ""name"."Ta\ble" SELECT decode(md5(g::text), 'hex'), g FROM generate_series(1, 200) g`)
 	exec1(t, shop, `INSERT INTO parts SELECT g, g::text FROM generate_series(0, 1999) g`)
 	exec1(t, shop, `CREATE TABLE pairs_a (n bigserial PRIMARY KEY); CREATE TABLE pairs_b (n bigserial PRIMARY KEY); CREATE TABLE emptied (n int PRIMARY KEY)`)
