@@ -12,11 +12,14 @@ import (
 	"steward/test/harness"
 )
 
-// TestBackups is the life of backups as a customer sees it. A known text is looked for
-// in every file of a database that is encrypted.
+// TestBackups is the life of backups as a customer sees it, and what is made of them. A
+// known text is looked for in every file of a database that is encrypted.
 func TestBackups(t *testing.T) {
 	t.Parallel()
-	backups(t, harness.New(t), mariadb, 1)
+	s := harness.New(t)
+	t.Run("fork", func(t *testing.T) { fork(t, s, forkCase{engine: postgresql, size: 1}) })
+	t.Run("fork of an older one, encrypted", func(t *testing.T) { fork(t, s, forkCase{engine: mariadb, encrypted: true, older: true, size: 1}) })
+	t.Run("restore", func(t *testing.T) { backups(t, s, mariadb, 1) }) // demands that nothing is left
 }
 
 // TestBackupsThorough is TestBackups of three nodes.
@@ -28,6 +31,7 @@ func TestBackupsThorough(t *testing.T) {
 	}
 }
 
+// backups takes a database's backups through their life, until it is deleted, which leaves nothing.
 func backups(t *testing.T, s *harness.Server, engine string, size int) {
 	spec := harness.Small(fmt.Sprintf("backup-%s-%d", strings.SplitN(engine, "/", 2)[0], size), engine)
 	spec["cluster_size"], spec["encrypted"] = size, size == 1 && strings.HasPrefix(engine, "mysql")

@@ -27,11 +27,17 @@ func newQuiet(t *testing.T, engine string, src harness.Source, shop *sql.DB, mor
 	return quiet{t, s, s.CreateActive(harness.Small("quiet", engine)), src, shop, more, sum}
 }
 
+// soldByPostgreSQL makes the table of a source that falls quiet; sumOfSold is what is compared.
+const (
+	soldByPostgreSQL = "CREATE TABLE sold (n bigserial PRIMARY KEY, note text); INSERT INTO sold (note) SELECT md5(g::text) FROM generate_series(1, 1000) g"
+	sumOfSold        = "SELECT count(*) || ' ' || sum(hashtext(note)) FROM sold"
+)
+
 func quietPostgreSQL(t *testing.T) quiet {
 	t.Helper()
 	src, shop := followable(t)
-	exec1(t, shop, "CREATE TABLE sold (n bigserial PRIMARY KEY, note text); INSERT INTO sold (note) SELECT md5(g::text) FROM generate_series(1, 1000) g")
-	return newQuiet(t, postgresql, src, shop, "INSERT INTO sold (note) SELECT md5(g::text) FROM generate_series(1, 200000) g", "SELECT count(*) || ' ' || sum(hashtext(note)) FROM sold")
+	exec1(t, shop, soldByPostgreSQL)
+	return newQuiet(t, postgresql, src, shop, "INSERT INTO sold (note) SELECT md5(g::text) FROM generate_series(1, 200000) g", sumOfSold)
 }
 
 func quietMariaDB(t *testing.T) quiet {
@@ -43,13 +49,8 @@ func quietMariaDB(t *testing.T) quiet {
 	return newQuiet(t, mariadb, src, shop, "INSERT INTO sold (note) SELECT MD5(seq) FROM seq_1_to_200000", "SELECT CONCAT(COUNT(*), ' ', SUM(CRC32(note))) FROM sold")
 }
 
-// TestFollowQuiet: that a source is quiet is told, and the cutover is completed with all rows once it goes on.
-func TestFollowQuiet(t *testing.T) {
-	t.Parallel()
-	quietPostgreSQL(t).network()
-}
-
-// TestFollowQuietThorough: so it is where the server stands still, and the cutover can be cancelled before.
+// TestFollowQuietThorough: that a source is quiet is told, and the cutover is completed with all rows once it goes on, or cancelled before. TestFollowPostgreSQL has a
+// network that is.
 func TestFollowQuietThorough(t *testing.T) {
 	t.Parallel()
 	t.Run("postgresql", func(t *testing.T) {
@@ -97,7 +98,7 @@ func (q quiet) told(m migrated) {
 		}
 		return nil
 	})
-	if out, err := q.s.Command("db", "migration", "view", "quiet", fmt.Sprint(m.ID)); err != nil || !strings.Contains(out, "The source has sent nothing for") {
+	if out, err := q.s.Command("db", "migration", "view", q.d.Label, fmt.Sprint(m.ID)); err != nil || !strings.Contains(out, "The source has sent nothing for") {
 		q.t.Errorf("view: %v\n%s", err, out)
 	}
 }

@@ -262,7 +262,7 @@ func cutOver(t *testing.T, s *harness.Server, d harness.Database, id int64, stop
 	return paused
 }
 
-// endFollowing: cancelled, and by a change of the source's tables, following ends and leaves nothing on either side.
+// endFollowing: cancelled, and by a change of the source's tables, following ends and leaves nothing on either side; a network that is quiet meanwhile ends nothing.
 func endFollowing(t *testing.T, s *harness.Server, d harness.Database, src harness.Source, shop *sql.DB) {
 	t.Helper()
 	m := beginFollowing(t, s, d, followed(src, "canceled"))
@@ -289,6 +289,9 @@ func endFollowing(t *testing.T, s *harness.Server, d harness.Database, src harne
 	}
 	nothingLeft(t, shop)
 	followByCommand(t, s, src)
+	nothingLeft(t, shop)
+	exec1(t, shop, soldByPostgreSQL)
+	quiet{t: t, s: s, d: d, src: src, shop: shop, sum: sumOfSold}.network()
 	nothingLeft(t, shop)
 	var all struct{ Data []struct{ Name string } }
 	s.Call("GET", d.Path()+"/databases", nil, &all)

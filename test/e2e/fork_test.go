@@ -40,16 +40,7 @@ type forkCase struct {
 	size int
 }
 
-// TestFork makes new databases of another one's backups: theirs is the data, and
-// nothing else of the source's.
-func TestFork(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t)
-	t.Run("newest", func(t *testing.T) { fork(t, s, forkCase{engine: postgresql, size: 1}) })
-	t.Run("older, encrypted", func(t *testing.T) { fork(t, s, forkCase{engine: mariadb, encrypted: true, older: true, size: 1}) })
-}
-
-// TestForkThorough makes forks of three nodes.
+// TestForkThorough makes forks of three nodes; TestBackups has those of one.
 func TestForkThorough(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t)
@@ -61,6 +52,8 @@ func TestForkThorough(t *testing.T) {
 	}
 }
 
+// fork makes a new database of another one's backups: its are the data, and nothing else
+// of the source's.
 func fork(t *testing.T, s *harness.Server, forked forkCase) {
 	engine, encrypted := forked.engine, forked.encrypted
 	name := fmt.Sprintf("%s-%t", strings.NewReplacer("/", "-", ".", "-").Replace(engine), encrypted)
