@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -74,21 +75,16 @@ func keeps(r *rand.Rand, i int, copied bool) string {
 	}[r.IntN(12)]
 }
 
-// TestFollowMariaDB brings a database over that is written to until the cutover, through a kill -9.
-func TestFollowMariaDB(t *testing.T) {
-	t.Parallel()
-	followMySQLFamily(t, mariadb, harness.MariaDBByHand(t))
-}
-
-// TestFollowMySQLThorough is the same of a MySQL.
+// TestFollowMySQLThorough brings a database of MySQL over as TestMigrateMariaDB does one of MariaDB.
 func TestFollowMySQLThorough(t *testing.T) {
 	t.Parallel()
-	followMySQLFamily(t, "mysql/9.7", harness.MySQLByHand(t))
+	s := harness.New(t, importing)
+	followMySQLFamily(t, s, s.CreateActive(harness.Small("followed", "mysql/9.7")), harness.MySQLByHand(t), true)
 }
 
-// followMySQLFamily follows a source: all rows are here once, and what acts on rows does so from the cutover on. It also ends by itself where what is followed
-// isn't what it was, on either side.
-func followMySQLFamily(t *testing.T, engine string, src harness.Source) {
+// followMySQLFamily brings a database over that is written to until the cutover, through a kill -9: all rows are here once, and what acts on rows does so from the
+// cutover on. It also ends by itself where what is followed isn't what it was, on either side; if all is to be tried, in each way.
+func followMySQLFamily(t *testing.T, s *harness.Server, d harness.Database, src harness.Source, all bool) {
 	t.Helper()
 	owner := src.Open(t, "")
 	exec1(t, owner, "CREATE DATABASE shop CHARACTER SET utf8mb4")
@@ -104,11 +100,9 @@ func followMySQLFamily(t *testing.T, engine string, src harness.Source) {
 	exec1(t, shop, "INSERT INTO `odd ``name` SELECT id, 0 FROM customers WHERE id < 50")
 	exec1(t, shop, "INSERT INTO kinds VALUES ("+fmt.Sprintf(kindsRow, 1)+")")
 
-	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
-	d := s.CreateActive(harness.Small("followed", engine))
 	check := func(username string) (possible bool, said string) {
 		var report struct{ Possible bool }
-		request := followed(src, "shop")
+		request := followed(src, "kept_up")
 		request["source"].(map[string]any)["username"] = username
 		status, body := s.Call("POST", d.Path()+"/migrations/check", request, &report)
 		if status != http.StatusOK {
@@ -124,7 +118,7 @@ func followMySQLFamily(t *testing.T, engine string, src harness.Source) {
 	shop = src.Open(t, "shop") // whose sessions log rows
 	var copied atomic.Bool
 	slower, stop := customers(t, shop, func(r *rand.Rand, i int) string { return keeps(r, i, copied.Load()) })
-	m := beginFollowing(t, s, d, followed(src, "shop2"))
+	m := beginFollowing(t, s, d, followed(src, "kept_up"))
 	copied.Store(true)
 	s.Kill()
 	exec1(t, shop, "INSERT INTO kinds VALUES ("+fmt.Sprintf(kindsRow, 2)+"), (3"+strings.Repeat(", NULL", 26)+")")
@@ -132,7 +126,7 @@ func followMySQLFamily(t *testing.T, engine string, src harness.Source) {
 	s.Start()
 	awaitPhase(t, s, d, m.ID, "following")
 	c := s.Credentials(d)
-	c.Logical = "shop2"
+	c.Logical = "kept_up"
 	moved := s.MustConnect(d, c)
 	s.Eventually("what was written while steward was away is here", func() error {
 		if n := one(t, moved, "SELECT COUNT(*) FROM kinds WHERE id > 1 OR LENGTH(s) = 3000000"); n != "3" {
@@ -140,7 +134,7 @@ func followMySQLFamily(t *testing.T, engine string, src harness.Source) {
 		}
 		return nil
 	})
-	awaitCaughtUp(s, m.ID, slower)
+	awaitCaughtUp(s, d, m.ID, slower)
 	paused := cutOver(t, s, d, m.ID, func() (int, time.Time) {
 		writes, last := stop()
 		exec1(t, owner, "FLUSH BINARY LOGS") // the new one begins with what is no transaction
@@ -166,7 +160,7 @@ func followMySQLFamily(t *testing.T, engine string, src harness.Source) {
 	if n := one(t, moved, "SELECT COUNT(*) FROM information_schema.TABLES WHERE TABLE_NAME = 'steward_follow'"); n != "0" {
 		t.Error("what was noted of following is left")
 	}
-	endFollowingMySQLFamily(t, s, d, src, shop, engine != mariadb || all())
+	endFollowingMySQLFamily(t, s, d, src, shop, all)
 }
 
 // unfollowable: all that keeps a source from being followed is told at once, and so is what its user may not.
@@ -215,8 +209,10 @@ func unfollowable(t *testing.T, owner *sql.DB, check func() (possible bool, said
 // cancelled, and by what a log has of no rows.
 func endFollowingMySQLFamily(t *testing.T, s *harness.Server, d harness.Database, src harness.Source, shop *sql.DB, all bool) {
 	t.Helper()
+	var begun []string
 	ends := func(as, status, why string, do func(m migrated, here *sql.DB)) {
 		t.Helper()
+		begun = append(begun, as)
 		m := beginFollowing(t, s, d, followed(src, as))
 		c := s.Credentials(d)
 		c.Logical = as
@@ -246,7 +242,7 @@ func endFollowingMySQLFamily(t *testing.T, s *harness.Server, d harness.Database
 	var list struct{ Data []struct{ Name string } }
 	s.Call("GET", d.Path()+"/databases", nil, &list)
 	for _, database := range list.Data {
-		if database.Name != "shop2" && database.Name != "defaultdb" {
+		if slices.Contains(begun, database.Name) {
 			t.Errorf("%s is left", database.Name)
 		}
 	}
@@ -259,7 +255,7 @@ func TestFollowMariaDBOntoThreeNodesThorough(t *testing.T) {
 	src := harness.MariaDBByHand(t)
 	owner := src.Open(t, "")
 	exec1(t, owner, "SET GLOBAL binlog_format = ROW")
-	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
+	s := harness.New(t, importing)
 	spec := harness.Small("followed", mariadb)
 	spec["cluster_size"], spec["replication_type"] = 3, "asynch"
 	d := s.CreateActive(spec)

@@ -23,7 +23,7 @@ type quiet struct {
 
 func newQuiet(t *testing.T, engine string, src harness.Source, shop *sql.DB, more, sum string) quiet {
 	t.Helper()
-	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
+	s := harness.New(t, importing)
 	return quiet{t, s, s.CreateActive(harness.Small("quiet", engine)), src, shop, more, sum}
 }
 
@@ -49,8 +49,8 @@ func quietMariaDB(t *testing.T) quiet {
 	return newQuiet(t, mariadb, src, shop, "INSERT INTO sold (note) SELECT MD5(seq) FROM seq_1_to_200000", "SELECT CONCAT(COUNT(*), ' ', SUM(CRC32(note))) FROM sold")
 }
 
-// TestFollowQuietThorough: that a source is quiet is told, and the cutover is completed with all rows once it goes on, or cancelled before. TestFollowPostgreSQL has a
-// network that is.
+// TestFollowQuietThorough: that a source is quiet is told, and the cutover is completed with all rows once it goes on, or cancelled before. TestMigratePostgreSQL has
+// a network that is.
 func TestFollowQuietThorough(t *testing.T) {
 	t.Parallel()
 	t.Run("postgresql", func(t *testing.T) {

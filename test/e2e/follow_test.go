@@ -60,10 +60,10 @@ func awaitPhase(t *testing.T, s *harness.Server, d harness.Database, id int64, p
 	return m
 }
 
-// awaitCaughtUp waits until the database called followed is as its source, whose customers do less each time that it isn't yet.
-func awaitCaughtUp(s *harness.Server, id int64, slower func()) {
+// awaitCaughtUp waits until what follows is as its source, whose customers do less each time that it isn't yet.
+func awaitCaughtUp(s *harness.Server, d harness.Database, id int64, slower func()) {
 	s.Eventually("it has caught up", func() error {
-		out, err := s.Command("db", "migration", "view", "followed", fmt.Sprint(id))
+		out, err := s.Command("db", "migration", "view", d.Label, fmt.Sprint(id))
 		if err != nil || !strings.Contains(out, "replicate") || !strings.Contains(out, "following") || !strings.Contains(out, " 0s, ") && !strings.Contains(out, " 1s, ") {
 			slower()
 			return fmt.Errorf("view: %s, %w", out, err)
@@ -137,10 +137,10 @@ func shops(r *rand.Rand, i int) string {
 	}[r.IntN(11)]
 }
 
-// TestFollowPostgreSQL brings a database over that is written to until the cutover, through a kill -9: all rows are here once, and what the schema
+// followPostgreSQL brings a database over that is written to until the cutover, through a kill -9: all rows are here once, and what the schema
 // does, it does from then on. Nothing is left at the source, also when it is cancelled or ends by itself.
-func TestFollowPostgreSQL(t *testing.T) {
-	t.Parallel()
+func followPostgreSQL(t *testing.T, s *harness.Server, d harness.Database) {
+	t.Helper()
 	src, shop := followable(t)
 	exec1(t, shop, shopOfPostgreSQL)
 	exec1(t, shop, `INSERT INTO customers (name) SELECT 'Ä name ' || g || E'\t\n\\' FROM generate_series(1, 1000) g`)
@@ -150,21 +150,19 @@ func TestFollowPostgreSQL(t *testing.T) {
 	exec1(t, shop, `CREATE TABLE pairs_a (n bigserial PRIMARY KEY); CREATE TABLE pairs_b (n bigserial PRIMARY KEY); CREATE TABLE emptied (n int PRIMARY KEY)`)
 	exec1(t, shop, `CREATE TABLE documents (id int PRIMARY KEY, at tstzrange, tags text[], body jsonb, raw json, owner "char", price numeric(10, 2), fixed char(5))`)
 
-	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
-	d := s.CreateActive(harness.Small("followed", postgresql))
 	var report struct {
 		Possible bool
 		Problems []struct{ Message string }
 	}
-	if status, body := s.Call("POST", d.Path()+"/migrations/check", followed(src, "shop"), &report); status != http.StatusOK || report.Possible || !strings.Contains(body, "public.nothing, public.parts_1, public.parts_2") {
+	if status, body := s.Call("POST", d.Path()+"/migrations/check", followed(src, "kept_up"), &report); status != http.StatusOK || report.Possible || !strings.Contains(body, "public.nothing, public.parts_1, public.parts_2") {
 		t.Fatalf("tables whose rows nothing tells apart: %s", body)
 	}
 	exec1(t, shop, `DROP TABLE nothing; ALTER TABLE parts_1 REPLICA IDENTITY FULL; ALTER TABLE parts_2 REPLICA IDENTITY FULL; ALTER TABLE "odd ""name"."Ta\ble" REPLICA IDENTITY FULL; CREATE INDEX ON parts (n)`)
-	if status, body := s.Call("POST", d.Path()+"/migrations/check", followed(src, "shop"), &report); status != http.StatusOK || !report.Possible || !strings.Contains(body, `"replicates":true`) {
+	if status, body := s.Call("POST", d.Path()+"/migrations/check", followed(src, "kept_up"), &report); status != http.StatusOK || !report.Possible || !strings.Contains(body, `"replicates":true`) {
 		t.Fatalf("check: %s", body)
 	}
 	slower, stop := customers(t, shop, shops)
-	m := beginFollowing(t, s, d, followed(src, "shop"))
+	m := beginFollowing(t, s, d, followed(src, "kept_up"))
 	left := leftBehind(t, s, d)
 	s.Kill()
 	exec1(t, shop, `INSERT INTO documents VALUES (1, '[2020-01-01,)', '{a,NULL,"b c"}', '{"a": [1, null]}', '{"b" : 1}', 'x', 1.50, 'ab'), (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL)`)
@@ -172,7 +170,7 @@ func TestFollowPostgreSQL(t *testing.T) {
 	s.Start()
 	awaitPhase(t, s, d, m.ID, "following")
 	c := s.Credentials(d)
-	c.Logical = "shop"
+	c.Logical = "kept_up"
 	moved := s.MustConnect(d, c)
 	s.Eventually("what was written while steward was away is here", func() error {
 		if n := one(t, moved, "SELECT count(*)::text FROM documents WHERE fixed IS NOT NULL"); n != "1" {
@@ -183,7 +181,7 @@ func TestFollowPostgreSQL(t *testing.T) {
 	if err := left(); err == nil {
 		t.Error("who wrote before could still write")
 	}
-	awaitCaughtUp(s, m.ID, slower)
+	awaitCaughtUp(s, d, m.ID, slower)
 	paused := cutOver(t, s, d, m.ID, stop, moved)
 	t.Logf("from the last write at the source to the first here: %v", paused)
 	if m = awaitMigrated(t, s, d, m.ID); m.Status != "finished" || m.Problem != nil || !m.Databases[0].Done {
@@ -215,7 +213,7 @@ func TestFollowPostgreSQL(t *testing.T) {
 func leftBehind(t *testing.T, s *harness.Server, d harness.Database) (commit func() error) {
 	t.Helper()
 	c := s.Credentials(d)
-	c.Logical = "shop"
+	c.Logical = "kept_up"
 	conn, err := s.MustConnect(d, c).Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +264,7 @@ func cutOver(t *testing.T, s *harness.Server, d harness.Database, id int64, stop
 func endFollowing(t *testing.T, s *harness.Server, d harness.Database, src harness.Source, shop *sql.DB) {
 	t.Helper()
 	m := beginFollowing(t, s, d, followed(src, "canceled"))
-	if out, err := s.Command("db", "migration", "cancel", "followed", fmt.Sprint(m.ID)); err != nil {
+	if out, err := s.Command("db", "migration", "cancel", d.Label, fmt.Sprint(m.ID)); err != nil {
 		t.Fatalf("cancel: %v\n%s", err, out)
 	}
 	if m = awaitMigrated(t, s, d, m.ID); m.Status != "canceled" || *orNothing(m.Problem) != "It was canceled." {
@@ -288,7 +286,7 @@ func endFollowing(t *testing.T, s *harness.Server, d harness.Database, src harne
 		t.Errorf("after rows were changed here it ended as %s, %s", m.Status, *orNothing(m.Problem))
 	}
 	nothingLeft(t, shop)
-	followByCommand(t, s, src)
+	followByCommand(t, s, d, src)
 	nothingLeft(t, shop)
 	exec1(t, shop, soldByPostgreSQL)
 	quiet{t: t, s: s, d: d, src: src, shop: shop, sum: sumOfSold}.network()
@@ -303,23 +301,23 @@ func endFollowing(t *testing.T, s *harness.Server, d harness.Database, src harne
 }
 
 // followByCommand brings the database over once more, by the command line.
-func followByCommand(t *testing.T, s *harness.Server, src harness.Source) {
+func followByCommand(t *testing.T, s *harness.Server, d harness.Database, src harness.Source) {
 	t.Helper()
 	password := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(password, []byte(src.Password+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := s.Command("db", "migration", "create", "followed", "--host", "127.0.0.1", "--port", fmt.Sprint(src.Port), "--username", "mover", "--password-file", password, "--tls", "require",
+	out, err := s.Command("db", "migration", "create", d.Label, "--host", "127.0.0.1", "--port", fmt.Sprint(src.Port), "--username", "mover", "--password-file", password, "--tls", "require",
 		"--database", "shop=by_command", "--mode", "replicate")
-	_, id, told := strings.Cut(strings.TrimSpace(out), "steward db migration cutover followed ")
+	_, id, told := strings.Cut(strings.TrimSpace(out), "steward db migration cutover "+d.Label+" ")
 	if err != nil || !told {
 		t.Fatalf("create: %v\n%s", err, out)
 	}
-	if out, err := s.Command("db", "migration", "cutover", "followed", id); err != nil || !strings.Contains(out, "validating") && !strings.Contains(out, "finished") {
+	if out, err := s.Command("db", "migration", "cutover", d.Label, id); err != nil || !strings.Contains(out, "validating") && !strings.Contains(out, "finished") {
 		t.Errorf("cutover: %v\n%s", err, out)
 	}
 	s.Eventually("it is done", func() error {
-		if out, err := s.Command("db", "migration", "view", "followed", id, "--json"); err != nil || !strings.Contains(out, `"status": "finished"`) {
+		if out, err := s.Command("db", "migration", "view", d.Label, id, "--json"); err != nil || !strings.Contains(out, `"status": "finished"`) {
 			return fmt.Errorf("view: %s, %w", out, err)
 		}
 		return nil

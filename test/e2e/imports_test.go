@@ -153,9 +153,21 @@ var sumsOfPostgreSQL = []string{
 	`SELECT count(*)::text FROM counts_of_counts`,
 }
 
-// TestMigratePostgreSQL brings a database over from a PostgreSQL that is written to meanwhile, and tells what a source can't bring.
+// importing has a server bring databases over from where they are.
+var importing = harness.WithConfig("imports:\n  networks: [127.0.0.0/8]")
+
+// TestMigratePostgreSQL brings databases over, once and for as long as they are written to.
 func TestMigratePostgreSQL(t *testing.T) {
 	t.Parallel()
+	s := harness.New(t, importing)
+	d := s.CreateActive(harness.Small("moved", postgresql))
+	t.Run("dump", func(t *testing.T) { migratePostgreSQL(t, s, d) })
+	t.Run("replicate", func(t *testing.T) { followPostgreSQL(t, s, d) })
+}
+
+// migratePostgreSQL brings a database over from a PostgreSQL that is written to meanwhile, and tells what a source can't bring.
+func migratePostgreSQL(t *testing.T, s *harness.Server, d harness.Database) {
+	t.Helper()
 	src := harness.PostgreSQLByHand(t)
 	setUp := src.Open(t, "postgres")
 	exec1(t, setUp, "CREATE DATABASE shop")
@@ -171,8 +183,6 @@ func TestMigratePostgreSQL(t *testing.T) {
 	exec1(t, shop, "CREATE TABLE pairs_a (n bigserial PRIMARY KEY)")
 	exec1(t, shop, "CREATE TABLE pairs_b (n bigserial PRIMARY KEY)")
 
-	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
-	d := s.CreateActive(harness.Small("moved", postgresql))
 	end := underLoad(t, shop, "WITH a AS (INSERT INTO pairs_a DEFAULT VALUES) INSERT INTO pairs_b DEFAULT VALUES")
 	request := from(src, src.Password, map[string]any{"name": "shop"})
 	var report struct {
@@ -385,9 +395,18 @@ func movedWhole(t *testing.T, moved, source *sql.DB, sums []string) {
 	}
 }
 
-// TestMigrateMariaDB brings a database over from a MariaDB that is written to meanwhile.
+// TestMigrateMariaDB brings databases over, once and for as long as they are written to.
 func TestMigrateMariaDB(t *testing.T) {
 	t.Parallel()
+	s := harness.New(t, importing)
+	d := s.CreateActive(harness.Small("moved", mariadb))
+	t.Run("dump", func(t *testing.T) { migrateMariaDB(t, s, d) })
+	t.Run("replicate", func(t *testing.T) { followMySQLFamily(t, s, d, harness.MariaDBByHand(t), all()) })
+}
+
+// migrateMariaDB brings a database over from a MariaDB that is written to meanwhile.
+func migrateMariaDB(t *testing.T, s *harness.Server, d harness.Database) {
+	t.Helper()
 	src := harness.MariaDBByHand(t)
 	exec1(t, src.Open(t, ""), "CREATE DATABASE shop")
 	shop := src.Open(t, "shop")
@@ -404,8 +423,6 @@ func TestMigrateMariaDB(t *testing.T) {
 	} {
 		exec1(t, shop, statement)
 	}
-	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
-	d := s.CreateActive(harness.Small("moved-maria", mariadb))
 	end := underLoad(t, shop, "START TRANSACTION; INSERT INTO pairs_a VALUES (); INSERT INTO pairs_b VALUES (); COMMIT")
 	c := s.Credentials(d)
 	told := noneTold(t, "mariadb-dump", src.Password, c.Password)
@@ -451,7 +468,7 @@ func TestMigrationBeginsAnewThorough(t *testing.T) {
 	shop := src.Open(t, "shop")
 	exec1(t, shop, "CREATE TABLE sold (n int PRIMARY KEY, t text); CREATE TABLE taken (n int PRIMARY KEY)")
 	exec1(t, shop, "INSERT INTO sold SELECT seq, REPEAT(MD5(seq), 5) FROM seq_1_to_100000")
-	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
+	s := harness.New(t, importing)
 	d := s.CreateActive(harness.Small("ended", mariadb))
 	for as, disturb := range map[string]func(){
 		"ended": func() {
@@ -495,7 +512,7 @@ func TestMigrationKilledThorough(t *testing.T) {
 	shop := src.Open(t, "shop")
 	exec1(t, shop, "CREATE TABLE rows (n bigint PRIMARY KEY, t text)")
 	exec1(t, shop, "INSERT INTO rows SELECT g, repeat(md5(g::text), 5) FROM generate_series(1, 100000) g")
-	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
+	s := harness.New(t, importing)
 	d := s.CreateActive(harness.Small("killed", postgresql))
 	// begin stops in the middle of the rows, for as long as it isn't widened.
 	begin := func(as string) (m migrated, widen func()) {
