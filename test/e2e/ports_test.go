@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -33,14 +34,22 @@ func otherPorts(t *testing.T, s *harness.Server) {
 		others = append(others, l)
 	}
 	s.Start()
-	if d := s.CreateActive(harness.Small("beyond", "postgresql/15")); d.Port != s.FirstPort+len(others) {
-		t.Errorf("port %d, want %d", d.Port, s.FirstPort+len(others))
+	beyond := s.CreateActive(harness.Small("beyond", "postgresql/15"))
+	if beyond.Port != s.FirstPort+len(others) {
+		t.Errorf("port %d, want %d", beyond.Port, s.FirstPort+len(others))
 	}
 	if n := leftOut() - before; n != 1 {
 		t.Errorf("%d lines say which ports are left out, want 1", n)
 	}
 	others[0].Close()
-	if d := s.CreateActive(harness.Small("freed", "postgresql/15")); d.Port != s.FirstPort {
-		t.Errorf("port %d, want the freed %d", d.Port, s.FirstPort)
+	freed := s.CreateActive(harness.Small("freed", "postgresql/15"))
+	if freed.Port != s.FirstPort {
+		t.Errorf("port %d, want the freed %d", freed.Port, s.FirstPort)
 	}
+	for _, d := range []harness.Database{beyond, freed} {
+		if status, body := s.Call("DELETE", d.Path(), nil, nil); status != http.StatusOK {
+			t.Fatalf("delete: %d %s", status, body)
+		}
+	}
+	s.Eventually("removed", s.Leftovers)
 }

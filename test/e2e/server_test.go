@@ -17,12 +17,12 @@ func TestServer(t *testing.T) {
 		try  func(*testing.T, *harness.Server)
 	}{
 		{"audit", audit}, // first: it demands all that was done
+		{"ports of other programs", otherPorts}, // before the gateway has had any
 		{"metrics are apart from the API", metricsAreApart},
 		{"managed errors", managedErrors},
 		{"machines", machines},
 		{"second serve", secondServe},
 		{"accounts", accounts},
-		{"ports of other programs", otherPorts}, // without a database of others
 		{"migrations are kept in", func(t *testing.T, s *harness.Server) { migrationsAreKeptIn(t, s, database()) }},
 		{"dumps", func(t *testing.T, s *harness.Server) { dumps(t, s, database()) }},
 		{"kill", func(t *testing.T, s *harness.Server) { kills(t, s, database()) }},
