@@ -16,7 +16,7 @@ func TestServer(t *testing.T) {
 		name string
 		try  func(*testing.T, *harness.Server)
 	}{
-		{"audit", audit}, // first: it demands all that was done
+		{"audit", audit},                        // first: it demands all that was done
 		{"ports of other programs", otherPorts}, // before the gateway has had any
 		{"metrics are apart from the API", metricsAreApart},
 		{"managed errors", managedErrors},
