@@ -10,14 +10,16 @@ import (
 // TestServer asks one server what needs none of its own; those that need a database share one.
 func TestServer(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t)
+	s := harness.Prepare(t)
+	others := occupy(t, s)
+	s.Start()
 	database := sync.OnceValue(func() harness.Database { return s.CreateActive(harness.Small("any", postgresql)) })
 	for _, c := range []struct {
 		name string
 		try  func(*testing.T, *harness.Server)
 	}{
-		{"audit", audit},                        // first: it demands all that was done
-		{"ports of other programs", otherPorts}, // before the gateway has had any
+		{"audit", audit}, // first: it demands all that was done
+		{"ports of other programs", func(t *testing.T, s *harness.Server) { otherPorts(t, s, others) }},
 		{"metrics are apart from the API", metricsAreApart},
 		{"managed errors", managedErrors},
 		{"machines", machines},

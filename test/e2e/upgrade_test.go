@@ -110,7 +110,7 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("undone, it is of version %s", d.Version)
 	}
 	must("1000 rows of 15")
-	b, there := s.FindBackup(d, "before17b")
+	b, there := s.FindBackup(d, "before17")
 	if !there || b.State != "complete" {
 		t.Errorf("the backup from before: %+v", b)
 	}
