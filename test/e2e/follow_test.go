@@ -85,7 +85,7 @@ func nothingLeft(t *testing.T, source *sql.DB) {
 func customers(t *testing.T, db *sql.DB, statement func(r *rand.Rand, i int) string) (slower func(), stop func() (writes int, last time.Time)) {
 	t.Helper()
 	var think atomic.Int64
-	think.Store(int64(10 * time.Millisecond))
+	think.Store(int64(30 * time.Millisecond))
 	var mu sync.Mutex
 	var writes int
 	var last time.Time

@@ -576,7 +576,7 @@ func underLoad(t testing.TB, db *sql.DB, statement string) (end func() int) {
 			if _, err := db.ExecContext(ctx, statement); err == nil {
 				n++
 			}
-			_ = wait.Sleep(ctx, 5*time.Millisecond) // full speed would take the processor from what is tried
+			_ = wait.Sleep(ctx, 20*time.Millisecond) // full speed would take the processor from what is tried
 		}
 		done <- n
 	}()

@@ -225,7 +225,7 @@ func (b *busyPool) write(conn *pgx.Conn) {
 		select {
 		case <-b.stop:
 			return
-		case <-time.After(10 * time.Millisecond): // six at full speed would keep the processor busy, and show no more
+		case <-time.After(30 * time.Millisecond): // six at full speed would keep the processor busy, and show no more
 		}
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, "INSERT INTO written VALUES (1)")
