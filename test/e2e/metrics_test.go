@@ -21,8 +21,15 @@ func metricsAreApart(t *testing.T, s *harness.Server) {
 		}
 	}
 	s.AwaitReady() // reads the token again
-	all := metricsOf(t, s)
-	address := all[len(all)-1]
+	log, err := os.ReadFile(s.LogPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts := regexp.MustCompile(`metrics +(http://\S+)`).FindAllSubmatch(log, -1)
+	if len(starts) == 0 {
+		t.Fatalf("no address of metrics is told:\n%s", log)
+	}
+	address := string(starts[len(starts)-1][1])
 	resp, err := http.Get(address)
 	if err != nil {
 		t.Fatal(err)
@@ -32,20 +39,4 @@ func metricsAreApart(t *testing.T, s *harness.Server) {
 	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(text), "steward_http_request_seconds") {
 		t.Errorf("%s: %d %.200s", address, resp.StatusCode, text)
 	}
-}
-
-// metricsOf are the addresses of a server's own metrics, one for each of its starts.
-func metricsOf(t *testing.T, s *harness.Server) (addresses []string) {
-	t.Helper()
-	log, err := os.ReadFile(s.LogPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, told := range regexp.MustCompile(`metrics +(http://\S+)`).FindAllSubmatch(log, -1) {
-		addresses = append(addresses, string(told[1]))
-	}
-	if len(addresses) == 0 {
-		t.Fatalf("no address of metrics is told:\n%s", log)
-	}
-	return addresses
 }
