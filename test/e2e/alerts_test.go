@@ -91,7 +91,7 @@ func (a *alarmed) becomes(r alert.Rule, closed bool) {
 func newAlarmed(t *testing.T, config string) *alarmed {
 	t.Helper()
 	box := notifytest.Start(t, notifytest.Options{})
-	s := harness.New(t, harness.WithConfig(fmt.Sprintf("%s\nsmtp: {url: %q, from: watch@example.org, ca_file: %q}", config, box.URL(), box.CAFile)))
+	s := harness.New(t, ofPostgreSQL, ofMariaDB, harness.WithConfig(fmt.Sprintf("%s\nsmtp: {url: %q, from: watch@example.org, ca_file: %q}", config, box.URL(), box.CAFile)))
 	a := &alarmed{t, s, box}
 	a.call("POST", "/v4/managed/contacts", map[string]any{"name": "Ann", "email": "ann@example.org"}, nil)
 	return a

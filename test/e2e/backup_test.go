@@ -16,7 +16,7 @@ import (
 // known text is looked for in every file of a database that is encrypted.
 func TestBackups(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t)
+	s := harness.New(t, ofPostgreSQL, ofMariaDB)
 	t.Run("fork", func(t *testing.T) { fork(t, s, forkCase{engine: postgresql, size: 1}) })
 	t.Run("fork of an older one, encrypted", func(t *testing.T) { fork(t, s, forkCase{engine: mariadb, encrypted: true, older: true, size: 1}) })
 	t.Run("restore", func(t *testing.T) { backups(t, s, mariadb, 1) }) // demands that nothing is left

@@ -15,7 +15,7 @@ import (
 // operators' commands against one that is stopped.
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t)
+	s := harness.New(t, ofPostgreSQL)
 	run := func(args ...string) string {
 		t.Helper()
 		out, err := s.Command(args...)

@@ -11,7 +11,7 @@ import (
 // TestDatabase does with one database what needs none of its own. MariaDB is the one that speaks first.
 func TestDatabase(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t)
+	s := harness.New(t, ofMariaDB)
 	for _, engine := range enginesOr(mariadb) {
 		d := s.CreateActive(harness.Small("one-"+strings.Split(engine, "/")[0], engine))
 		for _, c := range []struct {

@@ -22,7 +22,7 @@ type exporting struct {
 
 func newExporting(t *testing.T) exporting {
 	t.Helper()
-	s := exporting{harness.Prepare(t), t.TempDir()}
+	s := exporting{harness.Prepare(t, ofPostgreSQL, ofMariaDB, harness.OfBuilds("mysql-")), t.TempDir()}
 	s.Start("--backups", s.bucket)
 	return s
 }

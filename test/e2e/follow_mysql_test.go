@@ -78,7 +78,7 @@ func keeps(r *rand.Rand, i int, copied bool) string {
 // TestFollowMySQLThorough brings a database of MySQL over as TestMigrateMariaDB does one of MariaDB.
 func TestFollowMySQLThorough(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t, importing)
+	s := harness.New(t, importing, harness.OfBuilds("mysql-"))
 	followMySQLFamily(t, s, s.CreateActive(harness.Small("followed", "mysql/9.7")), harness.MySQLByHand(t), true)
 }
 

@@ -42,7 +42,7 @@ func followNumbers(t *testing.T, engine string, src harness.Source, sequences ..
 		}
 	}
 	give()
-	s := harness.New(t, importing)
+	s := harness.New(t, importing, ofMariaDB, harness.OfBuilds("mysql-"))
 	d := s.CreateActive(harness.Small("numbers", engine))
 	m := beginFollowing(t, s, d, followed(src, "shop"))
 	for range 1500 { // more than a sequence notes at once

@@ -23,7 +23,7 @@ type quiet struct {
 
 func newQuiet(t *testing.T, engine string, src harness.Source, shop *sql.DB, more, sum string) quiet {
 	t.Helper()
-	s := harness.New(t, importing)
+	s := harness.New(t, importing, ofPostgreSQL, ofMariaDB)
 	return quiet{t, s, s.CreateActive(harness.Small("quiet", engine)), src, shop, more, sum}
 }
 

@@ -22,7 +22,7 @@ func TestFollowOntoThreeNodesThorough(t *testing.T) {
 	src := harness.PostgreSQLByHand(t, "wal_level=logical")
 	owner := src.Open(t, "postgres")
 	exec1(t, owner, "CREATE ROLE leaver SUPERUSER LOGIN PASSWORD '"+strings.ReplaceAll(src.Password, "'", "''")+"'")
-	s := harness.New(t, importing)
+	s := harness.New(t, importing, ofPostgreSQL)
 	spec := harness.Small("followed", postgresql)
 	spec["cluster_size"], spec["replication_commit_type"] = 3, "on"
 	d := s.CreateActive(spec)

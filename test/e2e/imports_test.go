@@ -159,7 +159,7 @@ var importing = harness.WithConfig("imports:\n  networks: [127.0.0.0/8]")
 // TestMigratePostgreSQL brings databases over, once and for as long as they are written to.
 func TestMigratePostgreSQL(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t, importing)
+	s := harness.New(t, importing, ofPostgreSQL)
 	d := s.CreateActive(harness.Small("moved", postgresql))
 	t.Run("dump", func(t *testing.T) { migratePostgreSQL(t, s, d) })
 	t.Run("replicate", func(t *testing.T) { followPostgreSQL(t, s, d) })
@@ -398,7 +398,7 @@ func movedWhole(t *testing.T, moved, source *sql.DB, sums []string) {
 // TestMigrateMariaDB brings databases over, once and for as long as they are written to.
 func TestMigrateMariaDB(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t, importing)
+	s := harness.New(t, importing, ofMariaDB)
 	d := s.CreateActive(harness.Small("moved", mariadb))
 	t.Run("dump", func(t *testing.T) { migrateMariaDB(t, s, d) })
 	t.Run("replicate", func(t *testing.T) { followMySQLFamily(t, s, d, harness.MariaDBByHand(t), all()) })

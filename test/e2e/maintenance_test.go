@@ -70,7 +70,7 @@ func tryWindow(t *testing.T, u upgrade, size int) {
 	bring(u.older())
 	store := pgtest.URL(t)
 	box := notifytest.Start(t, notifytest.Options{})
-	s := harness.Prepare(t, harness.WithTags("failpoint"), harness.WithConfig(fmt.Sprintf(
+	s := harness.Prepare(t, harness.WithTags("failpoint"), ofMariaDB, harness.WithConfig(fmt.Sprintf(
 		"engines: {folders: [%s], discover_every: 1s}\npool: {size: 0}\nmaintenance: {notify: true}\nsmtp: {url: %q, from: watch@example.org, ca_file: %q}",
 		engines, box.URL(), box.CAFile)))
 	s.Start("--store", store)

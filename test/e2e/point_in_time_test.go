@@ -233,7 +233,7 @@ func (h *history) told(d harness.Database) string {
 // place over a crash of steward, which can be undone.
 func TestPointInTime(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t, continuous)
+	s := harness.New(t, continuous, ofPostgreSQL)
 	h := newHistory(t, s, postgresql, 1)
 	_, two := h.oneMoment()
 	s.Kill()

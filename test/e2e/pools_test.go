@@ -20,7 +20,7 @@ import (
 // TestPoolsThorough: pools before three nodes, which outlive a restore, and end with the database. TestUpgrade has them before one.
 func TestPoolsThorough(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t)
+	s := harness.New(t, ofPostgreSQL)
 	spec := harness.Small("pooled", postgresql)
 	spec["cluster_size"] = 3
 	d := pools(t, s, s.CreateActive(spec))

@@ -188,7 +188,7 @@ func (p *prometheus) query(expression string) (values []string, err error) {
 
 // TestPrometheus has a real one scrape databases of each engine; what well-known dashboards ask finds data.
 func TestPrometheus(t *testing.T) {
-	s := harness.New(t)
+	s := harness.New(t, ofPostgreSQL, ofMariaDB)
 	const each = 1
 	var made []harness.Database
 	for n := range each {

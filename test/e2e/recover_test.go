@@ -46,7 +46,7 @@ func recovers(t *testing.T, size int) {
 	if entries, err := os.ReadDir(b.Data); err != nil || len(entries) > 0 {
 		t.Errorf("looking made %v, %v", entries, err)
 	}
-	b.PrepareTemplates()
+	b.PrepareTemplates("postgresql-15", "mariadb-10.11")
 
 	first := fmt.Sprint(left.databases[0].ID)
 	out, err := recovering("--seal-key", left.key, "--cluster", first)
@@ -80,7 +80,7 @@ func recovers(t *testing.T, size int) {
 func loseAServer(t *testing.T, size int) lostServer {
 	t.Helper()
 	left := lostServer{bucket: t.TempDir(), key: filepath.Join(t.TempDir(), "seal.key"), credentials: map[int64]harness.Credentials{}}
-	a := harness.Prepare(t)
+	a := harness.Prepare(t, ofPostgreSQL, ofMariaDB)
 	a.Start("--backups", left.bucket)
 	for _, spec := range precious(a, size) {
 		d := a.CreateActive(spec)

@@ -10,7 +10,7 @@ import (
 // TestServer asks one server what needs none of its own; those that need a database share one.
 func TestServer(t *testing.T) {
 	t.Parallel()
-	s := harness.Prepare(t)
+	s := harness.Prepare(t, ofPostgreSQL)
 	others := occupy(t, s)
 	s.Start()
 	database := sync.OnceValue(func() harness.Database { return s.CreateActive(harness.Small("any", postgresql)) })

@@ -23,7 +23,7 @@ type checkedUpgrade struct {
 // and brings back what was before by the API. A pool leads to the one and to the other, and clients of the pool see no error meanwhile.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t)
+	s := harness.New(t, harness.OfBuilds("postgresql-"))
 	d := s.CreateActive(harness.Small("upgraded", "postgresql/15"))
 	exec1(t, s.MustConnect(d, s.Credentials(d)), "CREATE TABLE kept AS SELECT n FROM generate_series(1, 1000) n")
 	d = pools(t, s, d)
@@ -151,7 +151,7 @@ func lastBackup(t *testing.T, s *harness.Server, d harness.Database) {
 // TestUpgradeOfThreeNodesThorough: clients of a pool before three nodes wait while these are moved to a newer version, and see no error.
 func TestUpgradeOfThreeNodesThorough(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t)
+	s := harness.New(t, harness.OfBuilds("postgresql-"))
 	spec := harness.Small("three", "postgresql/15")
 	spec["cluster_size"] = 3
 	d := s.CreateActive(spec)
