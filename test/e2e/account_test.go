@@ -20,11 +20,10 @@ type accountView struct {
 	Quotas              map[string]*int
 }
 
-// TestAccounts: an operator makes an account with quotas, suspends it, resumes it and
-// deletes it, beside a server that runs, with a real database.
-func TestAccounts(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t)
+// accounts: an operator makes an account with quotas, suspends it, resumes it and
+// deletes it, beside a server that runs, with a real database. There is no other one.
+func accounts(t *testing.T, s *harness.Server) {
+	defer func(token string) { s.Token = token }(s.Token)
 	run := func(args ...string) string {
 		t.Helper()
 		out, err := s.Command(append(args, "--data", s.Data)...)

@@ -87,13 +87,42 @@ func (a *alarmed) becomes(r alert.Rule, closed bool) {
 	}
 }
 
-// TestAlerts: what can go wrong with databases opens one issue each, tells by one mail each, and closes.
-func TestAlerts(t *testing.T) {
-	t.Parallel()
+// newAlarmed is one whose alerts a contact is told of.
+func newAlarmed(t *testing.T, config string) *alarmed {
+	t.Helper()
 	box := notifytest.Start(t, notifytest.Options{})
-	s := harness.New(t, harness.WithConfig(fmt.Sprintf("backups: {continuous: true}\nsmtp: {url: %q, from: watch@example.org, ca_file: %q}", box.URL(), box.CAFile)))
+	s := harness.New(t, ofPostgreSQL, ofMariaDB, harness.WithConfig(fmt.Sprintf("%s\nsmtp: {url: %q, from: watch@example.org, ca_file: %q}", config, box.URL(), box.CAFile)))
 	a := &alarmed{t, s, box}
 	a.call("POST", "/v4/managed/contacts", map[string]any{"name": "Ann", "email": "ann@example.org"}, nil)
+	return a
+}
+
+// TestAlerts: what can go wrong with a database opens one issue each, tells by one mail each, and closes.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	a := newAlarmed(t, "backups: {continuous: true}")
+	single := a.s.CreateActive(harness.Small("single", postgresql))
+	rules := []alert.Rule{a.lowered(alert.TransactionForgotten, 20), a.lowered(alert.ArchiveBehind, 20)}
+	ends := []func(){a.forgets(single), a.stopsArchiving(single)}
+	for _, r := range rules {
+		a.becomes(r, false)
+	}
+	a.s.Kill() // what is open stays open, and is opened by nobody else
+	a.s.Start()
+	for _, end := range ends {
+		end()
+	}
+	for _, r := range rules {
+		a.becomes(r, true)
+	}
+	a.mailed(4)
+}
+
+// TestAlertsThorough is TestAlerts for all that can go wrong, of one and of three nodes.
+func TestAlertsThorough(t *testing.T) {
+	t.Parallel()
+	a := newAlarmed(t, "backups: {continuous: true}")
+	s := a.s
 	single := s.Create(harness.Small("single", postgresql))
 	spec := harness.Small("three", postgresql)
 	spec["cluster_size"], spec["allow_list"] = 3, []string{"127.0.0.0/8"}
@@ -137,10 +166,8 @@ func (a *alarmed) mailed(want int) {
 // TestAlertsOfMariaDBThorough is TestAlerts for what servers of MariaDB tell in a way of their own; enginetest proves what is measured.
 func TestAlertsOfMariaDBThorough(t *testing.T) {
 	t.Parallel()
-	box := notifytest.Start(t, notifytest.Options{})
-	s := harness.New(t, harness.WithConfig(fmt.Sprintf("smtp: {url: %q, from: watch@example.org, ca_file: %q}", box.URL(), box.CAFile)))
-	a := &alarmed{t, s, box}
-	a.call("POST", "/v4/managed/contacts", map[string]any{"name": "Ann", "email": "ann@example.org"}, nil)
+	a := newAlarmed(t, "")
+	s := a.s
 	spec := harness.Small("single", mariadb)
 	spec["allow_list"] = []string{"127.0.0.0/8"}
 	single := s.AwaitStatus(s.Create(spec), "active")

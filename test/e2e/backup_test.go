@@ -12,23 +12,26 @@ import (
 	"steward/test/harness"
 )
 
-// TestBackups is the life of backups as a customer sees it, on both engines and
-// both sizes. A known text is looked for in every file of the encrypted one.
+// TestBackups is the life of backups as a customer sees it, and what is made of them. A
+// known text is looked for in every file of a database that is encrypted.
 func TestBackups(t *testing.T) {
 	t.Parallel()
+	s := harness.New(t, ofPostgreSQL, ofMariaDB)
+	t.Run("fork", func(t *testing.T) { fork(t, s, forkCase{engine: postgresql, size: 1}) })
+	t.Run("fork of an older one, encrypted", func(t *testing.T) { fork(t, s, forkCase{engine: mariadb, encrypted: true, older: true, size: 1}) })
+	t.Run("restore", func(t *testing.T) { backups(t, s, mariadb, 1) }) // demands that nothing is left
+}
+
+// TestBackupsThorough is TestBackups of three nodes.
+func TestBackupsThorough(t *testing.T) {
+	t.Parallel()
 	s := harness.New(t)
-	for _, engine := range engines {
-		for _, size := range []int{1, 3} {
-			if !all() && (engine == postgresql) != (size == 3) {
-				continue
-			}
-			t.Run(fmt.Sprintf("%s-%d", strings.ReplaceAll(engine, "/", "-"), size), func(t *testing.T) {
-				backups(t, s, engine, size)
-			})
-		}
+	for _, engine := range enginesOr(postgresql) {
+		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) { backups(t, s, engine, 3) })
 	}
 }
 
+// backups takes a database's backups through their life, until it is deleted, which leaves nothing.
 func backups(t *testing.T, s *harness.Server, engine string, size int) {
 	spec := harness.Small(fmt.Sprintf("backup-%s-%d", strings.SplitN(engine, "/", 2)[0], size), engine)
 	spec["cluster_size"], spec["encrypted"] = size, size == 1 && strings.HasPrefix(engine, "mysql")
@@ -107,8 +110,8 @@ func damagedBackup(t *testing.T, s *harness.Server, d harness.Database, credenti
 	}
 }
 
-// TestDamageIsNoticed by itself, before anybody wants the backup.
-func TestDamageIsNoticed(t *testing.T) {
+// TestDamageIsNoticedThorough by itself, before anybody wants the backup.
+func TestDamageIsNoticedThorough(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, harness.WithConfig("backups:\n  verify: false"))
 	d := s.CreateActive(harness.Small("rotten", "postgresql/15"))

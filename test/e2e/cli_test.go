@@ -15,7 +15,7 @@ import (
 // operators' commands against one that is stopped.
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t)
+	s := harness.New(t, ofPostgreSQL)
 	run := func(args ...string) string {
 		t.Helper()
 		out, err := s.Command(args...)
@@ -31,7 +31,7 @@ func TestCommands(t *testing.T) {
 		}
 	}
 
-	out := run("db", "create", "cli-pg", "--engine", "postgresql/15", "--allow", "127.0.0.1,10.0.0.0/8", "--allow-note", "127.0.0.1=this machine, and = it", "--config", "pg.jit=true", "--config", "pg.timezone=Asia/Tokyo", "--json")
+	out := run("db", "create", "cli-pg", "--engine", "postgresql/15", "--allow", "127.0.0.1,10.0.0.0/8", "--allow-note", "127.0.0.1=this machine, and = it", "--config", "pg.jit=true", "--config", "pg.timezone=Asia/Tokyo", "--protect", "--json")
 	var d harness.Database
 	if err := json.Unmarshal([]byte(out[strings.Index(out, "{"):]), &d); err != nil || d.Status != "active" {
 		t.Fatalf("db create --json printed %s: %v", out, err)
@@ -111,8 +111,11 @@ func TestCommands(t *testing.T) {
 	}
 	s.Token = admin
 
-	run("db", "delete", "cli-pg", "--yes")
-	refused("no database", "db", "view", "cli-pg")
+	refused("autoscale.max_type", "db", "update", "cli-pg", "--autoscale", "--autoscale-at", "95", "--autoscale-max", "none")
+	run("db", "update", "cli-pg", "--autoscale", "--autoscale-at", "50", "--autoscale-max", "g6-standard-1")
+	if out := run("db", "view", "cli-pg", "--json"); !strings.Contains(strings.Join(strings.Fields(out), ""), `"autoscale":{"enabled":true,"threshold_percent":50,"max_type":"g6-standard-1"`) {
+		t.Errorf("db view printed %s", out)
+	}
 	refused("lists the commands", "no-such-command")
 
 	run("stop", "--data", s.Data, "--config", s.ConfigPath())
@@ -124,6 +127,8 @@ func TestCommands(t *testing.T) {
 	if status, body := s.Call("GET", "/v4/databases/instances", nil, nil); status != 200 {
 		t.Errorf("after the restart: %d %s", status, body)
 	}
+	deletionProtection(t, s, d)
+	refused("no database", "db", "view", "cli-pg")
 }
 
 // logicalCommands makes a logical database and users, of whom one logs in by the gateway.

@@ -3,38 +3,41 @@ package e2e
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
 
 	"steward/test/harness"
 )
 
-// TestClusterSize: a database of one node is given two more while it is written to,
-// survives the loss of its primary, and goes back to a single one. Events tell of each.
-func TestClusterSize(t *testing.T) {
+// TestDatabase does with one database what needs none of its own. MariaDB is the one that speaks first.
+func TestDatabase(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t, harness.WithConfig("pool: {size: 0}"))
+	s := harness.New(t, ofMariaDB)
 	for _, engine := range enginesOr(mariadb) {
-		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
-			d := s.CreateActive(harness.Small("size-"+strings.Split(engine, "/")[0], engine))
-			w := harness.NewWriter(t, s, d)
-			three := resizeNodes(t, s, d, 3)
-			if len(three.Members) != 3 || three.Port != d.Port {
-				t.Errorf("%d members at port %d, before %d", len(three.Members), three.Port, d.Port)
-			}
-			killed := s.Primary(d).Pid
-			if err := syscall.Kill(killed, syscall.SIGKILL); err != nil {
-				t.Fatal(err)
-			}
-			s.AwaitHealthy(d, 3, killed)
-			if one := resizeNodes(t, s, d, 1); len(one.Members) != 1 {
-				t.Errorf("members %v", one.Members)
-			}
-			w.StopAndCheck()
-			if nodes, err := s.Nodes(d); err != nil || len(nodes) != 1 {
-				t.Errorf("nodes %+v, %v", nodes, err)
-			}
-		})
+		d := s.CreateActive(harness.Small("one-"+strings.Split(engine, "/")[0], engine))
+		for _, c := range []struct {
+			name string
+			try  func(*testing.T, *harness.Server, harness.Database)
+		}{{"allow list", allowList}, {"dumps", dumps}, {"nodes", nodesComeAndGo}} {
+			t.Run(strings.ReplaceAll(engine, "/", "-")+" "+c.name, func(t *testing.T) { c.try(t, s, d) })
+		}
+	}
+}
+
+// nodesComeAndGo: a database of one node is given two more while it is written to, survives the loss of
+// its primary, also where steward's store doesn't answer, and goes back to a single one. Events tell of each.
+func nodesComeAndGo(t *testing.T, s *harness.Server, d harness.Database) {
+	w := harness.NewWriter(t, s, d)
+	three := resizeNodes(t, s, d, 3)
+	if len(three.Members) != 3 || three.Port != d.Port {
+		t.Errorf("%d members at port %d, before %d", len(three.Members), three.Port, d.Port)
+	}
+	failoversNeedNoStore(t, s, d)
+	if one := resizeNodes(t, s, d, 1); len(one.Members) != 1 {
+		t.Errorf("members %v", one.Members)
+	}
+	w.StopAndCheck()
+	if nodes, err := s.Nodes(d); err != nil || len(nodes) != 1 {
+		t.Errorf("nodes %+v, %v", nodes, err)
 	}
 	for pid, command := range s.Processes() {
 		if strings.Contains(command, "/node-1/") || strings.Contains(command, "/node-2/") {
@@ -63,8 +66,8 @@ func resizeNodes(t *testing.T, s *harness.Server, d harness.Database, size int) 
 	return d
 }
 
-// TestSmallerType: three nodes move to a smaller plan, of fewer connections, while they are written to.
-func TestSmallerType(t *testing.T) {
+// TestSmallerTypeThorough: three nodes move to a smaller plan, of fewer connections, while they are written to.
+func TestSmallerTypeThorough(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, harness.WithConfig("pool: {size: 0}"))
 	for _, engine := range enginesOr(postgresql) {

@@ -17,7 +17,7 @@ import (
 // TestLife takes a database of each engine through everything a customer does.
 func TestLife(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t, harness.Fresh())
+	s := harness.New(t, harness.Fresh(), harness.WithConfig("pool: {size: 1}"))
 	for _, engine := range engines {
 		t.Run(engine, func(t *testing.T) {
 			d := s.Create(harness.Small("life-"+strings.NewReplacer("/", "-", ".", "-").Replace(engine), engine))

@@ -10,8 +10,8 @@ import (
 	"steward/test/harness"
 )
 
-// TestFollowNumbersMariaDB and TestFollowNumbersMySQL: what a source has numbered isn't numbered so again here, also where the rows are gone that had the last numbers.
-func TestFollowNumbersMariaDB(t *testing.T) {
+// TestFollowNumbersMariaDBThorough and TestFollowNumbersMySQL: what a source has numbered isn't numbered so again here, also where the rows are gone that had the last numbers.
+func TestFollowNumbersMariaDBThorough(t *testing.T) {
 	t.Parallel()
 	followNumbers(t, mariadb, harness.MariaDBByHand(t), "CREATE SEQUENCE plain", "CREATE SEQUENCE `odd ``one` START WITH -5 INCREMENT BY -3 MINVALUE -100000 NOCACHE", "CREATE SEQUENCE circle MAXVALUE 10 CACHE 3 CYCLE",
 		"CREATE SEQUENCE unused", "CREATE SEQUENCE spent MAXVALUE 2", "CREATE TABLE numbered (n bigint PRIMARY KEY DEFAULT (NEXT VALUE FOR plain), v int)")
@@ -42,7 +42,7 @@ func followNumbers(t *testing.T, engine string, src harness.Source, sequences ..
 		}
 	}
 	give()
-	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
+	s := harness.New(t, importing, ofMariaDB, harness.OfBuilds("mysql-"))
 	d := s.CreateActive(harness.Small("numbers", engine))
 	m := beginFollowing(t, s, d, followed(src, "shop"))
 	for range 1500 { // more than a sequence notes at once

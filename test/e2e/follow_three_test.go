@@ -15,14 +15,14 @@ import (
 	"steward/test/harness"
 )
 
-// TestFollowOntoThreeNodes brings two logical databases over in one migration, with rows that are large enough to take turns, and another node becomes the
+// TestFollowOntoThreeNodesThorough brings two logical databases over in one migration, with rows that are large enough to take turns, and another node becomes the
 // primary while they follow. The source lets nobody in any more when they are cut over: all rows are here once, and its owner is told what to do there.
-func TestFollowOntoThreeNodes(t *testing.T) {
+func TestFollowOntoThreeNodesThorough(t *testing.T) {
 	t.Parallel()
 	src := harness.PostgreSQLByHand(t, "wal_level=logical")
 	owner := src.Open(t, "postgres")
 	exec1(t, owner, "CREATE ROLE leaver SUPERUSER LOGIN PASSWORD '"+strings.ReplaceAll(src.Password, "'", "''")+"'")
-	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
+	s := harness.New(t, importing, ofPostgreSQL)
 	spec := harness.Small("followed", postgresql)
 	spec["cluster_size"], spec["replication_commit_type"] = 3, "on"
 	d := s.CreateActive(spec)

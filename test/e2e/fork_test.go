@@ -10,8 +10,8 @@ import (
 	"steward/test/harness"
 )
 
-// forked is what the API says of where a database comes from.
-func forked(t *testing.T, s *harness.Server, d harness.Database) (source int64, moment, oldest string) {
+// forkOf is what the API says of where a database comes from.
+func forkOf(t *testing.T, s *harness.Server, d harness.Database) (source int64, moment, oldest string) {
 	t.Helper()
 	var v struct {
 		Fork *struct {
@@ -30,20 +30,32 @@ func forked(t *testing.T, s *harness.Server, d harness.Database) (source int64, 
 	return v.Fork.Source, v.Fork.RestoredTo, v.Oldest
 }
 
-// TestFork makes new databases of another one's backups, of one and three nodes:
-// theirs is the data, and nothing else of the source's. The newest backup is asked for
-// of PostgreSQL, an older one of MariaDB, encrypted and on three nodes.
-func TestFork(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t)
-	for _, engine := range enginesOr(postgresql) {
-		t.Run(engine, func(t *testing.T) { forkAll(t, s, engine, false) })
-	}
-	t.Run("encrypted", func(t *testing.T) { forkAll(t, s, mariadb, true) })
-	t.Run("linodego", func(t *testing.T) { gopher.Fork(t, s, "local") })
+// forkCase is a fork to be made.
+type forkCase struct {
+	engine    string
+	encrypted bool
+	// older forks an older backup than the newest.
+	older bool
+	// size is how many nodes the fork has.
+	size int
 }
 
-func forkAll(t *testing.T, s *harness.Server, engine string, encrypted bool) {
+// TestForkThorough makes forks of three nodes; TestBackups has those of one.
+func TestForkThorough(t *testing.T) {
+	t.Parallel()
+	s := harness.New(t)
+	t.Run("encrypted", func(t *testing.T) { fork(t, s, forkCase{engine: mariadb, encrypted: true, older: true, size: 3}) })
+	t.Run("linodego", func(t *testing.T) { gopher.Fork(t, s, "local") })
+	if all() {
+		t.Run("newest", func(t *testing.T) { fork(t, s, forkCase{engine: mariadb, size: 3}) })
+		t.Run("older", func(t *testing.T) { fork(t, s, forkCase{engine: postgresql, older: true, size: 3}) })
+	}
+}
+
+// fork makes a new database of another one's backups: its are the data, and nothing else
+// of the source's.
+func fork(t *testing.T, s *harness.Server, forked forkCase) {
+	engine, encrypted := forked.engine, forked.encrypted
 	name := fmt.Sprintf("%s-%t", strings.NewReplacer("/", "-", ".", "-").Replace(engine), encrypted)
 	chosen := chosenFor(engine)
 	spec := harness.Small("src-"+name, engine)
@@ -64,37 +76,31 @@ func forkAll(t *testing.T, s *harness.Server, engine string, encrypted bool) {
 	exec1(t, db, "INSERT INTO kept VALUES (2)")
 	second := s.Snapshot(d, "second", "primary")
 	exec1(t, db, "INSERT INTO kept VALUES (3)")
-	if source, _, oldest := forked(t, s, d); source != 0 || oldest != first.Created {
+	if source, _, oldest := forkOf(t, s, d); source != 0 || oldest != first.Created {
 		t.Errorf("the source: fork of %d, oldest %s, want %s", source, oldest, first.Created)
 	}
-	var forks []harness.Database
-	if !encrypted || all() {
-		newest := s.AwaitStatus(s.Create(spec), "active")
-		ofItsOwn(t, s, d, c, newest, second.Created, "2")
-		forks = append(forks, newest)
+	moment, rows := second.Created, "2"
+	if forked.older {
+		moment, rows = first.Created, "1"
+		spec["fork"] = map[string]any{"source": d.ID, "restore_time": moment}
 	}
-	spec = harness.Small("three-"+name, engine)
-	spec["encrypted"], spec["cluster_size"] = encrypted, 3
-	spec["fork"] = map[string]any{"source": d.ID, "restore_time": first.Created}
-	if encrypted || all() {
-		three := s.Create(spec)
-		if three.Status != "provisioning" {
-			t.Errorf("a new fork is %s", three.Status)
-		}
-		three = s.AwaitStatus(three, "active")
-		ofItsOwn(t, s, d, c, three, first.Created, "1")
-		three = s.AwaitHealthy(three, 3)
-		chosen.inForce(t, s, three, s.Credentials(three))
-		forks = append(forks, three)
+	spec["cluster_size"] = forked.size
+	made := s.Create(spec)
+	if made.Status != "provisioning" {
+		t.Errorf("a new fork is %s", made.Status)
 	}
-	if rows := one(t, s.MustConnect(d, c), "SELECT count(*) FROM kept"); rows != "3" {
+	made = s.AwaitStatus(made, "active")
+	ofItsOwn(t, s, d, c, made, moment, rows)
+	made = s.AwaitHealthy(made, forked.size)
+	chosen.inForce(t, s, made, s.Credentials(made)) // as the source's settings are
+	if rows = one(t, s.MustConnect(d, c), "SELECT count(*) FROM kept"); rows != "3" {
 		t.Errorf("the source has %s rows", rows)
 	}
 	spec["label"], spec["fork"] = "no-"+name, map[string]any{"source": d.ID, "restore_time": "2020-01-01T00:00:00"}
 	if status, body := s.Call("POST", strings.TrimSuffix(d.Path(), fmt.Sprintf("/%d", d.ID)), spec, nil); status != 400 || !strings.Contains(body, "fork.restore_time") || !strings.Contains(body, first.Created) {
 		t.Errorf("a fork of a time long ago: %d %s", status, body)
 	}
-	for _, gone := range append(forks, d) {
+	for _, gone := range []harness.Database{made, d} {
 		if status, body := s.Call("DELETE", gone.Path(), nil, nil); status != 200 {
 			t.Errorf("delete: %d %s", status, body)
 		}
@@ -105,7 +111,7 @@ func forkAll(t *testing.T, s *harness.Server, engine string, encrypted bool) {
 // and that it takes writes, a backup and a fork of itself.
 func ofItsOwn(t *testing.T, s *harness.Server, d harness.Database, c harness.Credentials, f harness.Database, moment, rows string) {
 	t.Helper()
-	if source, at, _ := forked(t, s, f); source != d.ID || at != moment {
+	if source, at, _ := forkOf(t, s, f); source != d.ID || at != moment {
 		t.Errorf("fork of %d at %s, want %d at %s", source, at, d.ID, moment)
 	}
 	own := s.Credentials(f)

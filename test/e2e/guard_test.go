@@ -10,71 +10,38 @@ import (
 	"steward/test/harness"
 )
 
-// TestDeletionProtection: what is protected can't be deleted, by the API or the command line, until that is taken back by either; it stays through a
-// restart of steward, and what was refused leaves the database as it was.
-func TestDeletionProtection(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t, harness.WithConfig("pool: {size: 0}"))
-	for _, engine := range enginesOr(postgresql) {
-		label := "kept-" + strings.Split(engine, "/")[0]
-		out, err := s.Command("db", "create", label, "--engine", engine, "--allow", "127.0.0.1", "--protect")
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
+// deletionProtection: what is protected can't be deleted, by the API or the command line, until that is taken back by either; what was refused leaves the
+// database as it was.
+func deletionProtection(t *testing.T, s *harness.Server, d harness.Database) {
+	t.Helper()
+	const refusal = "deletion_protection"
+	refused := func() {
+		t.Helper()
+		if status, body := s.Call("DELETE", d.Path(), nil, nil); status != 400 || !strings.Contains(body, refusal) {
+			t.Errorf("by the API: %d %s", status, body)
+		}
+		if out, err := s.Command("db", "delete", d.Label, "--yes"); err == nil || !strings.Contains(out, refusal) {
+			t.Errorf("by the command line: %v\n%s", err, out)
 		}
 	}
-	s.Stop()
-	s.Start()
-	for _, engine := range enginesOr(postgresql) {
-		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
-			d := databaseOf(t, s, "kept-"+strings.Split(engine, "/")[0])
-			const refusal = "deletion_protection"
-			refused := func() {
-				t.Helper()
-				if status, body := s.Call("DELETE", d.Path(), nil, nil); status != 400 || !strings.Contains(body, refusal) {
-					t.Errorf("by the API: %d %s", status, body)
-				}
-				if out, err := s.Command("db", "delete", d.Label, "--yes"); err == nil || !strings.Contains(out, refusal) {
-					t.Errorf("by the command line: %v\n%s", err, out)
-				}
-			}
-			refused()
-			exec1(t, s.MustConnect(d, s.Credentials(d)), "CREATE TABLE kept (n int PRIMARY KEY)")
-			if status, body := s.Call("PUT", d.Path(), map[string]any{"deletion_protection": false}, nil); status != 200 {
-				t.Fatalf("%d %s", status, body)
-			}
-			if out, err := s.Command("db", "update", d.Label, "--protect"); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			refused()
-			if out, err := s.Command("db", "update", d.Label, "--no-protect"); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			if out, err := s.Command("db", "delete", d.Label, "--yes"); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			if status, body := s.Call("GET", d.Path(), nil, nil); status != 404 {
-				t.Errorf("%d %s", status, body)
-			}
-		})
-	}
-}
-
-// databaseOf is the one with that label.
-func databaseOf(t *testing.T, s *harness.Server, label string) harness.Database {
-	t.Helper()
-	var list struct {
-		Data []harness.Database `json:"data"`
-	}
-	if status, body := s.Call("GET", "/v4/databases/instances", nil, &list); status != 200 {
+	refused()
+	exec1(t, s.MustConnect(d, s.Credentials(d)), "CREATE TABLE kept (n int PRIMARY KEY)")
+	if status, body := s.Call("PUT", d.Path(), map[string]any{"deletion_protection": false}, nil); status != 200 {
 		t.Fatalf("%d %s", status, body)
 	}
-	for _, d := range list.Data {
-		if d.Label == label {
-			return d
-		}
+	if out, err := s.Command("db", "update", d.Label, "--protect"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
 	}
-	t.Fatalf("no database %s", label)
-	return harness.Database{}
+	refused()
+	if out, err := s.Command("db", "update", d.Label, "--no-protect"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out, err := s.Command("db", "delete", d.Label, "--yes"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if status, body := s.Call("GET", d.Path(), nil, nil); status != 404 {
+		t.Errorf("%d %s", status, body)
+	}
 }
 
 // growingPlans are two with little disk, so that a test fills the first.
@@ -85,9 +52,9 @@ regions:
   - {id: local, label: Local, country: us, status: ok}
 `
 
-// TestAutoscale: a database whose disk fills moves to the next type by itself, once, as it was asked to by the API or the command line, tells of it in
+// TestAutoscaleThorough: a database whose disk fills moves to the next type by itself, once, as it was asked to by the API or the command line, tells of it in
 // an event, and keeps its rows; at the largest type it stays and says so.
-func TestAutoscale(t *testing.T) {
+func TestAutoscaleThorough(t *testing.T) {
 	t.Parallel()
 	menu := filepath.Join(t.TempDir(), "catalog.yaml")
 	if err := os.WriteFile(menu, []byte(growingPlans), 0o600); err != nil {

@@ -59,9 +59,9 @@ func (v *webServer) since(begin time.Time, paths int) (fewest int, longest time.
 	return fewest, longest
 }
 
-// TestStopHandsTheMonitorOver: of two servers on one store, one gets SIGTERM. It
+// TestStopHandsTheMonitorOverThorough: of two servers on one store, one gets SIGTERM. It
 // leaves nothing held behind, and the other checks every service in its next turn.
-func TestStopHandsTheMonitorOver(t *testing.T) {
+func TestStopHandsTheMonitorOverThorough(t *testing.T) {
 	t.Parallel()
 	const services, interval = 60, 3 * time.Second
 	url, config := pgtest.URL(t), harness.WithConfig(fmt.Sprintf("monitor: {interval: %s}\npool: {size: 0}", interval))

@@ -153,9 +153,21 @@ var sumsOfPostgreSQL = []string{
 	`SELECT count(*)::text FROM counts_of_counts`,
 }
 
-// TestMigratePostgreSQL brings a database over from a PostgreSQL that is written to meanwhile, and tells what a source can't bring.
+// importing has a server bring databases over from where they are.
+var importing = harness.WithConfig("imports:\n  networks: [127.0.0.0/8]")
+
+// TestMigratePostgreSQL brings databases over, once and for as long as they are written to.
 func TestMigratePostgreSQL(t *testing.T) {
 	t.Parallel()
+	s := harness.New(t, importing, ofPostgreSQL)
+	d := s.CreateActive(harness.Small("moved", postgresql))
+	t.Run("dump", func(t *testing.T) { migratePostgreSQL(t, s, d) })
+	t.Run("replicate", func(t *testing.T) { followPostgreSQL(t, s, d) })
+}
+
+// migratePostgreSQL brings a database over from a PostgreSQL that is written to meanwhile, and tells what a source can't bring.
+func migratePostgreSQL(t *testing.T, s *harness.Server, d harness.Database) {
+	t.Helper()
 	src := harness.PostgreSQLByHand(t)
 	setUp := src.Open(t, "postgres")
 	exec1(t, setUp, "CREATE DATABASE shop")
@@ -171,8 +183,6 @@ func TestMigratePostgreSQL(t *testing.T) {
 	exec1(t, shop, "CREATE TABLE pairs_a (n bigserial PRIMARY KEY)")
 	exec1(t, shop, "CREATE TABLE pairs_b (n bigserial PRIMARY KEY)")
 
-	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
-	d := s.CreateActive(harness.Small("moved", postgresql))
 	end := underLoad(t, shop, "WITH a AS (INSERT INTO pairs_a DEFAULT VALUES) INSERT INTO pairs_b DEFAULT VALUES")
 	request := from(src, src.Password, map[string]any{"name": "shop"})
 	var report struct {
@@ -192,6 +202,12 @@ func TestMigratePostgreSQL(t *testing.T) {
 	}
 	if m.Status != "finished" || m.Bytes == 0 || m.TablesDone != m.TablesAll || m.TablesAll < 7 || !m.Databases[0].Done {
 		t.Fatalf("it ended as %+v (%v)", m, *orNothing(m.Problem))
+	}
+	if out, err := s.Command("db", "migration", "list", "moved", "--json"); err != nil || !strings.Contains(out, `"finished"`) {
+		t.Errorf("list printed %s, %v", out, err)
+	}
+	if out, err := s.Command("db", "migration", "view", "moved", fmt.Sprint(m.ID)); err != nil || !strings.Contains(out, "public.orders") {
+		t.Errorf("view printed %s, %v", out, err)
 	}
 	c.Logical = "shop"
 	moved := s.MustConnect(d, c)
@@ -253,11 +269,8 @@ func refusedMigrations(t *testing.T, s *harness.Server, d harness.Database, src 
 	}
 }
 
-// TestMigrateIsKeptIn: where nothing is allowed, a source with a private address is refused before anything is connected to.
-func TestMigrateIsKeptIn(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t)
-	d := s.CreateActive(harness.Small("kept-in", postgresql))
+// migrationsAreKeptIn: where nothing is allowed, a source with a private address is refused before anything is connected to.
+func migrationsAreKeptIn(t *testing.T, s *harness.Server, d harness.Database) {
 	for _, host := range []string{"127.0.0.1", "169.254.169.254", "10.0.0.1", "::1", "::ffff:127.0.0.1", d.Hosts.Primary} {
 		request := map[string]any{
 			"source":    map[string]any{"host": host, "port": 5432, "username": "u", "password": "hunter22", "tls": "off"},
@@ -281,58 +294,51 @@ func TestMigrateIsKeptIn(t *testing.T) {
 	}
 }
 
-// TestExportImport: what the command line writes can be read in, and a dump runs no command where it is read.
-func TestExportImport(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t)
-	for _, engine := range engines {
-		t.Run(engine, func(t *testing.T) {
-			label := "dump-" + strings.NewReplacer("/", "-", ".", "-").Replace(engine)
-			d := s.CreateActive(harness.Small(label, engine))
-			db := s.MustConnect(d, s.Credentials(d))
-			exec1(t, db, "CREATE TABLE kept (n int PRIMARY KEY, word varchar(200))")
-			exec1(t, db, `INSERT INTO kept VALUES (1, 'Ä first'), (2, 'a "b" c')`)
-			exec1(t, db, "CREATE VIEW words AS SELECT word FROM kept")
-			run := func(args ...string) string {
-				t.Helper()
-				out, err := s.Command(args...)
-				if err != nil {
-					t.Fatalf("steward %s: %v\n%s", strings.Join(args, " "), err, out)
-				}
-				return out
-			}
-			dir := t.TempDir()
-			run("db", "database", "create", label, "copy")
-			files := []string{"plain.sql", "packed.sql.zst", "packed.sql.gz"}
-			if engine != postgresql && !all() {
-				files = files[:1] // who wrote what is packed makes no difference
-			}
-			for i, name := range files {
-				file := filepath.Join(dir, name)
-				if out := run("db", "export", label, "-o", file, "--json"); !strings.Contains(out, `"database": "defaultdb"`) {
-					t.Errorf("export printed %s", out)
-				}
-				if i > 0 {
-					run("db", "database", "delete", label, "copy", "--yes")
-					run("db", "database", "create", label, "copy")
-				}
-				if out := run("db", "import", label, file, "--database", "copy", "--json"); !strings.Contains(out, `"database": "copy"`) {
-					t.Errorf("import printed %s", out)
-				}
-				copied := s.Credentials(d)
-				copied.Logical = "copy"
-				again := s.MustConnect(d, copied)
-				if words := one(t, again, "SELECT count(*) FROM words"); words != "2" {
-					t.Errorf("%s brought %s words", name, words)
-				}
-				again.Close()
-			}
-			if out, err := s.Command("db", "export", label, "-o", filepath.Join(dir, "plain.sql")); err == nil {
-				t.Errorf("a file was written over: %s", out)
-			}
-			hostileDumps(t, s, label, strings.HasPrefix(engine, "mysql"), dir)
-		})
+// dumps: what the command line writes can be read in, and a dump runs no command where it is read.
+func dumps(t *testing.T, s *harness.Server, d harness.Database) {
+	label := d.Label
+	db := s.MustConnect(d, s.Credentials(d))
+	exec1(t, db, "CREATE TABLE written (n int PRIMARY KEY, word varchar(200))")
+	exec1(t, db, `INSERT INTO written VALUES (1, 'Ä first'), (2, 'a "b" c')`)
+	exec1(t, db, "CREATE VIEW words AS SELECT word FROM written")
+	run := func(args ...string) string {
+		t.Helper()
+		out, err := s.Command(args...)
+		if err != nil {
+			t.Fatalf("steward %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return out
 	}
+	dir := t.TempDir()
+	run("db", "database", "create", label, "copy")
+	files := []string{"plain.sql", "packed.sql.zst", "packed.sql.gz"}
+	if d.Engine == "mysql" && !all() {
+		files = files[:1] // who wrote what is packed makes no difference
+	}
+	for i, name := range files {
+		file := filepath.Join(dir, name)
+		if out := run("db", "export", label, "-o", file, "--json"); !strings.Contains(out, `"database": "defaultdb"`) {
+			t.Errorf("export printed %s", out)
+		}
+		if i > 0 {
+			run("db", "database", "delete", label, "copy", "--yes")
+			run("db", "database", "create", label, "copy")
+		}
+		if out := run("db", "import", label, file, "--database", "copy", "--json"); !strings.Contains(out, `"database": "copy"`) {
+			t.Errorf("import printed %s", out)
+		}
+		copied := s.Credentials(d)
+		copied.Logical = "copy"
+		again := s.MustConnect(d, copied)
+		if words := one(t, again, "SELECT count(*) FROM words"); words != "2" {
+			t.Errorf("%s brought %s words", name, words)
+		}
+		again.Close()
+	}
+	if out, err := s.Command("db", "export", label, "-o", filepath.Join(dir, "plain.sql")); err == nil {
+		t.Errorf("a file was written over: %s", out)
+	}
+	hostileDumps(t, s, label, d.Engine == "mysql", dir)
 }
 
 // hostileDumps are those whose commands must not run.
@@ -389,9 +395,18 @@ func movedWhole(t *testing.T, moved, source *sql.DB, sums []string) {
 	}
 }
 
-// TestMigrateMariaDB brings a database over from a MariaDB that is written to meanwhile.
+// TestMigrateMariaDB brings databases over, once and for as long as they are written to.
 func TestMigrateMariaDB(t *testing.T) {
 	t.Parallel()
+	s := harness.New(t, importing, ofMariaDB)
+	d := s.CreateActive(harness.Small("moved", mariadb))
+	t.Run("dump", func(t *testing.T) { migrateMariaDB(t, s, d) })
+	t.Run("replicate", func(t *testing.T) { followMySQLFamily(t, s, d, harness.MariaDBByHand(t), all()) })
+}
+
+// migrateMariaDB brings a database over from a MariaDB that is written to meanwhile.
+func migrateMariaDB(t *testing.T, s *harness.Server, d harness.Database) {
+	t.Helper()
 	src := harness.MariaDBByHand(t)
 	exec1(t, src.Open(t, ""), "CREATE DATABASE shop")
 	shop := src.Open(t, "shop")
@@ -408,8 +423,6 @@ func TestMigrateMariaDB(t *testing.T) {
 	} {
 		exec1(t, shop, statement)
 	}
-	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
-	d := s.CreateActive(harness.Small("moved-maria", mariadb))
 	end := underLoad(t, shop, "START TRANSACTION; INSERT INTO pairs_a VALUES (); INSERT INTO pairs_b VALUES (); COMMIT")
 	c := s.Credentials(d)
 	told := noneTold(t, "mariadb-dump", src.Password, c.Password)
@@ -446,16 +459,16 @@ func TestMigrateMariaDB(t *testing.T) {
 	}
 }
 
-// TestMigrationBeginsAnew: an import whose target ends in the middle begins anew when it is back, one whose source has a table emptied in the middle at once. Both are
+// TestMigrationBeginsAnewThorough: an import whose target ends in the middle begins anew when it is back, one whose source has a table emptied in the middle at once. Both are
 // complete.
-func TestMigrationBeginsAnew(t *testing.T) {
+func TestMigrationBeginsAnewThorough(t *testing.T) {
 	t.Parallel()
 	src := harness.MariaDBByHand(t)
 	exec1(t, src.Open(t, ""), "CREATE DATABASE shop")
 	shop := src.Open(t, "shop")
 	exec1(t, shop, "CREATE TABLE sold (n int PRIMARY KEY, t text); CREATE TABLE taken (n int PRIMARY KEY)")
 	exec1(t, shop, "INSERT INTO sold SELECT seq, REPEAT(MD5(seq), 5) FROM seq_1_to_100000")
-	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
+	s := harness.New(t, importing)
 	d := s.CreateActive(harness.Small("ended", mariadb))
 	for as, disturb := range map[string]func(){
 		"ended": func() {
@@ -491,15 +504,15 @@ func TestMigrationBeginsAnew(t *testing.T) {
 	}
 }
 
-// TestMigrationKilled: an import that was killed begins anew and is complete; one that is cancelled leaves nothing.
-func TestMigrationKilled(t *testing.T) {
+// TestMigrationKilledThorough: an import that was killed begins anew and is complete; one that is cancelled leaves nothing.
+func TestMigrationKilledThorough(t *testing.T) {
 	t.Parallel()
 	src := harness.PostgreSQLByHand(t)
 	exec1(t, src.Open(t, "postgres"), "CREATE DATABASE shop")
 	shop := src.Open(t, "shop")
 	exec1(t, shop, "CREATE TABLE rows (n bigint PRIMARY KEY, t text)")
 	exec1(t, shop, "INSERT INTO rows SELECT g, repeat(md5(g::text), 5) FROM generate_series(1, 100000) g")
-	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
+	s := harness.New(t, importing)
 	d := s.CreateActive(harness.Small("killed", postgresql))
 	// begin stops in the middle of the rows, for as long as it isn't widened.
 	begin := func(as string) (m migrated, widen func()) {
@@ -563,7 +576,7 @@ func underLoad(t testing.TB, db *sql.DB, statement string) (end func() int) {
 			if _, err := db.ExecContext(ctx, statement); err == nil {
 				n++
 			}
-			_ = wait.Sleep(ctx, 5*time.Millisecond) // full speed would take the processor from what is tried
+			_ = wait.Sleep(ctx, 20*time.Millisecond) // full speed would take the processor from what is tried
 		}
 		done <- n
 	}()

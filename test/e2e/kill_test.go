@@ -15,12 +15,9 @@ import (
 	"steward/test/harness"
 )
 
-// TestKill kills each process in turn with -9; each comes back by itself. The
-// seconds are logged for docs/operations.md.
-func TestKill(t *testing.T) {
-	t.Parallel()
-	s := harness.New(t)
-	d := s.CreateActive(harness.Small("kill-pg", "postgresql/15"))
+// kills kills each process in turn with -9; each comes back by itself. The seconds are
+// logged for docs/operations.md.
+func kills(t *testing.T, s *harness.Server, d harness.Database) {
 	c := s.Credentials(d)
 	db := s.MustConnect(d, c)
 	exec1(t, db, "CREATE TABLE kept (n int)")

@@ -25,6 +25,12 @@ const (
 
 var engines = []string{postgresql, mariadb}
 
+// Templates of what most tests need.
+var (
+	ofPostgreSQL = harness.OfBuilds("postgresql-15")
+	ofMariaDB    = harness.OfBuilds("mariadb-10.11")
+)
+
 // all reports whether what is much like another case is tried, too: `make test-engines`
 // does. Engines with every scenario are for internal/engine/enginetest and
 // internal/platform/host; here each kind of operation meets one of them.

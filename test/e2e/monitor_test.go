@@ -40,7 +40,7 @@ func newSite(t *testing.T) *site {
 func TestMonitoring(t *testing.T) {
 	t.Parallel()
 	box := notifytest.Start(t, notifytest.Options{})
-	s := harness.New(t, harness.WithConfig(fmt.Sprintf(
+	s := harness.New(t, ofPostgreSQL, harness.WithConfig(fmt.Sprintf(
 		"monitor: {interval: 2s, confirm_after: 200ms}\nsmtp: {url: %q, from: watch@example.org, ca_file: %q}", box.URL(), box.CAFile)))
 	shop := newSite(t)
 	call := func(method, path string, in, out any) {

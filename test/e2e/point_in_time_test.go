@@ -229,15 +229,28 @@ func (h *history) told(d harness.Database) string {
 	return ""
 }
 
-// TestPointInTime: any moment since the first backup can be forked from, also over a
-// backup, a crash of steward and a restore in place, whose history is another.
+// TestPointInTime: a moment since the first backup can be forked from, and restored in
+// place over a crash of steward, which can be undone.
 func TestPointInTime(t *testing.T) {
 	t.Parallel()
-	moments(t, harness.New(t, continuous), "postgresql/15")
+	s := harness.New(t, continuous, ofPostgreSQL)
+	h := newHistory(t, s, postgresql, 1)
+	_, two := h.oneMoment()
+	s.Kill()
+	s.Start()
+	h.row()
+	h.inPlace(two, "1 2")
 }
 
-// TestPointInTimeOfMariaDB: one moment; internal/engine/mysql has the others.
-func TestPointInTimeOfMariaDB(t *testing.T) {
+// TestPointInTimeThorough: any moment can be forked from, also over a backup, a crash of
+// steward and a restore in place, whose history is another.
+func TestPointInTimeThorough(t *testing.T) {
+	t.Parallel()
+	moments(t, harness.New(t, continuous), postgresql)
+}
+
+// TestPointInTimeOfMariaDBThorough: one moment; internal/engine/mysql has the others.
+func TestPointInTimeOfMariaDBThorough(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, continuous)
 	if all() {
@@ -300,7 +313,7 @@ func moments(t *testing.T, s *harness.Server, engine string) {
 	f := h.fork("now", now, "1 2 3")
 	// The archive ends before the moment, which is said; or the server finished with
 	// another log meanwhile, and its end proves that nothing is missing up to the moment.
-	if _, at, _ := forked(t, s, f); at <= three[:10] || at > now || (at == now) != (h.told(f) == "") || !strings.Contains(h.told(f), at) && at != now {
+	if _, at, _ := forkOf(t, s, f); at <= three[:10] || at > now || (at == now) != (h.told(f) == "") || !strings.Contains(h.told(f), at) && at != now {
 		t.Errorf("at %s, asked for %s: %q", at, now, h.told(f))
 	}
 	h.refused("2020-01-01T00:00:00", "")
@@ -334,7 +347,7 @@ func (h *history) oneMoment() (first harness.Backup, two string) {
 	two = h.row()
 	h.archived()
 	f := h.fork("one", one, "1")
-	if source, at, _ := forked(h.t, h.s, f); source != h.d.ID || at != one || h.told(f) != "" {
+	if source, at, _ := forkOf(h.t, h.s, f); source != h.d.ID || at != one || h.told(f) != "" {
 		h.t.Errorf("fork of %d at %s, want %d at %s: %q", source, at, h.d.ID, one, h.told(f))
 	}
 	return first, two
@@ -396,8 +409,8 @@ func (h *history) gap(before string) {
 	h.fork("this-side", before, "11")
 }
 
-// TestPointInTimeOverFailover: the archive goes on with what the new primary writes.
-func TestPointInTimeOverFailover(t *testing.T) {
+// TestPointInTimeOverFailoverThorough: the archive goes on with what the new primary writes.
+func TestPointInTimeOverFailoverThorough(t *testing.T) {
 	t.Parallel()
 	pointInTimeOverFailover(t, harness.New(t, continuous), "postgresql/15")
 }

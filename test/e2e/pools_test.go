@@ -17,13 +17,39 @@ import (
 	"steward/test/harness"
 )
 
-// TestPools: pools by the command line and the API before three nodes; nobody who uses one notices a switchover, a resize or a restart.
-func TestPools(t *testing.T) {
+// TestPoolsThorough: pools before three nodes, which outlive a restore, and end with the database. TestUpgrade has them before one.
+func TestPoolsThorough(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t)
+	s := harness.New(t, ofPostgreSQL)
 	spec := harness.Small("pooled", postgresql)
 	spec["cluster_size"] = 3
-	d := s.CreateActive(spec)
+	d := pools(t, s, s.CreateActive(spec))
+	poolsOutliveARestore(t, s, d, s.PoolPort(d), s.Credentials(d))
+	if status, body := s.Call("DELETE", d.Path(), nil, nil); status != 200 {
+		t.Fatal(body)
+	}
+	noPoolIsLeft(t, s)
+}
+
+// noPoolIsLeft waits until nothing is left of databases that were deleted.
+func noPoolIsLeft(t *testing.T, s *harness.Server) {
+	t.Helper()
+	s.Eventually("nothing left", func() error {
+		if err := s.Leftovers(); err != nil {
+			return err
+		}
+		for pid, line := range s.Processes() {
+			if strings.Contains(line, "pgbouncer") {
+				return fmt.Errorf("process %d remains: %s", pid, line)
+			}
+		}
+		return nil
+	})
+}
+
+// pools makes pools of a database by the command line, of which app is left; nobody who uses one notices a resize, a restart or a switchover.
+func pools(t *testing.T, s *harness.Server, d harness.Database) harness.Database {
+	t.Helper()
 	c := s.Credentials(d)
 	run := func(args ...string) string {
 		t.Helper()
@@ -33,18 +59,18 @@ func TestPools(t *testing.T) {
 		}
 		return out
 	}
-	if out := run("db", "pool", "create", "pooled", "app", "--size", "4"); !strings.Contains(out, "app") || !strings.Contains(out, "transaction") {
+	if out := run("db", "pool", "create", d.Label, "app", "--size", "4"); !strings.Contains(out, "app") || !strings.Contains(out, "transaction") {
 		t.Errorf("db pool create printed %s", out)
 	}
-	run("db", "pool", "create", "pooled", "other", "--mode", "session", "--size", "2", "--json")
-	run("db", "pool", "update", "pooled", "other", "--size", "3")
-	if out := run("db", "pool", "update", "pooled", "other", "--user", "dbadmin"); !strings.Contains(out, "dbadmin") {
+	run("db", "pool", "create", d.Label, "other", "--mode", "session", "--size", "2", "--json")
+	run("db", "pool", "update", d.Label, "other", "--size", "3")
+	if out := run("db", "pool", "update", d.Label, "other", "--user", "dbadmin"); !strings.Contains(out, "dbadmin") {
 		t.Errorf("db pool update printed %s", out)
 	}
-	if out := run("db", "pool", "update", "pooled", "other", "--anybody"); !strings.Contains(out, "all users") {
+	if out := run("db", "pool", "update", d.Label, "other", "--anybody"); !strings.Contains(out, "all users") {
 		t.Errorf("db pool update printed %s", out)
 	}
-	out := run("db", "pool", "list", "pooled", "--json")
+	out := run("db", "pool", "list", d.Label, "--json")
 	var pools []struct {
 		Label, Database, Mode string
 		Size                  int
@@ -53,7 +79,7 @@ func TestPools(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &pools); err != nil || len(pools) != 2 || pools[1].Label != "other" || pools[1].Size != 3 || pools[0].Database != "defaultdb" {
 		t.Errorf("db pool list --json printed %s: %v", out, err)
 	}
-	if out, err := s.Command("db", "pool", "create", "pooled", "big", "--size", "1000"); err == nil || !strings.Contains(out, "may add up to") {
+	if out, err := s.Command("db", "pool", "create", d.Label, "big", "--size", "1000"); err == nil || !strings.Contains(out, "may add up to") {
 		t.Errorf("a pool that is too large: %v %s", err, out)
 	}
 	d = s.AwaitStatus(d, "active")
@@ -63,11 +89,14 @@ func TestPools(t *testing.T) {
 	}
 
 	b := useBusily(t, d, port, c)
-	for _, change := range []func() (int, string){
-		func() (int, string) { return s.Call("POST", d.Path()+"/switchover", nil, nil) },
+	changes := []func() (int, string){
 		func() (int, string) { return s.Call("PUT", d.Path(), map[string]any{"type": "g6-standard-1"}, nil) },
 		func() (int, string) { return s.Call("POST", d.Path()+"/restart", nil, nil) },
-	} {
+	}
+	if d.ClusterSize > 1 {
+		changes = append(changes, func() (int, string) { return s.Call("POST", d.Path()+"/switchover", nil, nil) })
+	}
+	for _, change := range changes {
 		b.progress()
 		if status, body := change(); status != 200 {
 			t.Fatal(body)
@@ -86,28 +115,14 @@ func TestPools(t *testing.T) {
 	s.Call("POST", d.Path()+"/resume", nil, nil)
 	s.AwaitStatus(d, "active")
 	s.Eventually("a pool again", func() error { return usePool(t, d, port, c, "app") })
-	run("db", "pool", "delete", "pooled", "other")
+	run("db", "pool", "delete", d.Label, "other")
 	if err := usePool(t, d, port, c, "other"); err == nil {
 		t.Error("a pool that was deleted lets somebody in")
 	}
 	if err := usePool(t, d, port, c, "app"); err != nil {
 		t.Error(err)
 	}
-	poolsOutliveARestore(t, s, d, port, c)
-	if status, body := s.Call("DELETE", d.Path(), nil, nil); status != 200 {
-		t.Fatal(body)
-	}
-	s.Eventually("nothing left", func() error {
-		if err := s.Leftovers(); err != nil {
-			return err
-		}
-		for pid, line := range s.Processes() {
-			if strings.Contains(line, "pgbouncer") {
-				return fmt.Errorf("process %d remains: %s", pid, line)
-			}
-		}
-		return nil
-	})
+	return s.AwaitStatus(d, "active")
 }
 
 // poolsOutliveARestore has a pool lead to what was restored, and to what was there before once that is undone. A fork has none.
@@ -194,7 +209,7 @@ func useBusily(t *testing.T, d harness.Database, port int, c harness.Credentials
 			t.Fatal(err)
 		}
 		if n == 0 {
-			if _, err := conn.Exec(t.Context(), "CREATE TABLE written (n int)"); err != nil {
+			if _, err := conn.Exec(t.Context(), "CREATE TABLE IF NOT EXISTS written (n int)"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -210,7 +225,7 @@ func (b *busyPool) write(conn *pgx.Conn) {
 		select {
 		case <-b.stop:
 			return
-		case <-time.After(10 * time.Millisecond): // six at full speed would keep the processor busy, and show no more
+		case <-time.After(30 * time.Millisecond): // six at full speed would keep the processor busy, and show no more
 		}
 		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, "INSERT INTO written VALUES (1)")

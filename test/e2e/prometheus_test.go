@@ -188,8 +188,8 @@ func (p *prometheus) query(expression string) (values []string, err error) {
 
 // TestPrometheus has a real one scrape databases of each engine; what well-known dashboards ask finds data.
 func TestPrometheus(t *testing.T) {
-	s := harness.New(t)
-	const each = 2
+	s := harness.New(t, ofPostgreSQL, ofMariaDB)
+	const each = 1
 	var made []harness.Database
 	for n := range each {
 		made = append(made, s.Create(harness.Small(fmt.Sprintf("shop-%d", n), postgresql)), s.Create(harness.Small(fmt.Sprintf("desk-%d", n), mariadb)))

@@ -25,7 +25,18 @@ type lostServer struct {
 // clients have.
 func TestRecover(t *testing.T) {
 	t.Parallel()
-	left := loseAServer(t)
+	recovers(t, 1)
+}
+
+// TestRecoverThorough is TestRecover where one of the databases has three nodes.
+func TestRecoverThorough(t *testing.T) {
+	t.Parallel()
+	recovers(t, 3)
+}
+
+func recovers(t *testing.T, size int) {
+	t.Helper()
+	left := loseAServer(t, size)
 	b := harness.Prepare(t, harness.Empty())
 	recovering := func(more ...string) (string, error) {
 		args := []string{"recover", "--backups", left.bucket, "--data", b.Data, "--config", b.ConfigPath()}
@@ -35,7 +46,7 @@ func TestRecover(t *testing.T) {
 	if entries, err := os.ReadDir(b.Data); err != nil || len(entries) > 0 {
 		t.Errorf("looking made %v, %v", entries, err)
 	}
-	b.PrepareTemplates()
+	b.PrepareTemplates("postgresql-15", "mariadb-10.11")
 
 	first := fmt.Sprint(left.databases[0].ID)
 	out, err := recovering("--seal-key", left.key, "--cluster", first)
@@ -66,12 +77,12 @@ func TestRecover(t *testing.T) {
 }
 
 // loseAServer fills a server, backs it up, and leaves nothing of it but that.
-func loseAServer(t *testing.T) lostServer {
+func loseAServer(t *testing.T, size int) lostServer {
 	t.Helper()
 	left := lostServer{bucket: t.TempDir(), key: filepath.Join(t.TempDir(), "seal.key"), credentials: map[int64]harness.Credentials{}}
-	a := harness.Prepare(t)
+	a := harness.Prepare(t, ofPostgreSQL, ofMariaDB)
 	a.Start("--backups", left.bucket)
-	for _, spec := range precious(a) {
+	for _, spec := range precious(a, size) {
 		d := a.CreateActive(spec)
 		db := a.MustConnect(d, a.Credentials(d))
 		exec1(t, db, "CREATE TABLE kept (n int PRIMARY KEY)")
@@ -96,12 +107,12 @@ func loseAServer(t *testing.T) lostServer {
 	return left
 }
 
-// precious are databases of each kind: of three nodes, and encrypted at rest. All of
+// precious are databases of each kind: of so many nodes, and encrypted at rest. All of
 // MySQL's family have their keys in one way.
-func precious(s *harness.Server) []harness.Spec {
-	three, encrypted := harness.Small("precious-three", engines[0]), harness.Small("precious-encrypted", engines[1])
-	three["cluster_size"], encrypted["encrypted"] = 3, true
-	specs := []harness.Spec{three, encrypted}
+func precious(s *harness.Server, size int) []harness.Spec {
+	plain, encrypted := harness.Small("precious-plain", engines[0]), harness.Small("precious-encrypted", engines[1])
+	plain["cluster_size"], encrypted["encrypted"] = size, true
+	specs := []harness.Spec{plain, encrypted}
 	if !all() {
 		return specs
 	}

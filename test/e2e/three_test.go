@@ -14,7 +14,7 @@ import (
 // TestThreeNodes is the life of a cluster of three as its customer sees it.
 func TestThreeNodes(t *testing.T) {
 	t.Parallel()
-	s := harness.New(t)
+	s := harness.New(t, ofPostgreSQL)
 	for _, c := range []threeCase{
 		{
 			engine: "postgresql/15", options: map[string]any{"replication_commit_type": "remote_apply"},
