@@ -84,10 +84,15 @@ const (
 )
 
 // UnrolledHours are the full hours of the last day that haven't been summed up.
-// One ends as soon as its last blocks are sure to have been written.
+// One ends as soon as its last blocks are sure to have been written. Those without
+// results, as all of the day before the first start, are summed up herewith.
 func (q queries) UnrolledHours(ctx context.Context) ([]time.Time, error) {
 	last := q.now().Add(-longestBlock).Truncate(time.Hour).Add(-time.Hour)
-	hours, err := q.q.CheckHoursMissing(ctx, last.Add(-keepBlocks), last)
+	first := last.Add(-keepBlocks)
+	if err := q.q.CheckRollupsEmpty(ctx, first, last); err != nil {
+		return nil, classify(err)
+	}
+	hours, err := q.q.CheckHoursMissing(ctx, first, last)
 	return hours, classify(err)
 }
 
@@ -98,7 +103,7 @@ func (s *Store) RollUp(ctx context.Context, hour time.Time) error {
 		if n, err := tx.q.CheckRollup(ctx, hour); err != nil || n == 0 {
 			return classify(err)
 		}
-		// Most shards of most installations have nothing, and nor has the day before the first start.
+		// Most shards of most installations have nothing.
 		shards, err := tx.q.CheckShardsOf(ctx, hour.Add(-longestBlock), hour.Add(time.Hour))
 		if err != nil {
 			return classify(err)

@@ -105,6 +105,29 @@ func (c *checked) count(query string) (n int64) {
 	return n
 }
 
+// TestHoursWithoutChecks are summed up all at once, those of the day before the first start, too.
+func TestHoursWithoutChecks(t *testing.T) {
+	t.Parallel()
+	c := newChecked(t, 1, 1, 30*time.Second)
+	c.now = c.now.Add(time.Hour)
+	c.pass(time.Hour)
+	c.now = c.now.Add(3 * time.Hour)
+	hours, err := c.UnrolledHours(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if with := time.Date(2026, 1, 31, 11, 0, 0, 0, time.UTC); len(hours) != 1 || !hours[0].Equal(with) {
+		t.Errorf("hours with results: %v, want %v", hours, with)
+	}
+	until, err := c.RolledUntil(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := time.Date(2026, 1, 31, 14, 0, 0, 0, time.UTC); !until.Equal(want) {
+		t.Errorf("summed up until %v, want %v", until, want)
+	}
+}
+
 // TestRollUp: an hour is summed up once it is over, and takes less room then; what
 // can be read of it is the same.
 func TestRollUp(t *testing.T) {

@@ -312,14 +312,27 @@ func (s *Store) makeTier(ctx context.Context, from, into tierTable, now time.Tim
 	if err != nil {
 		return classify(err)
 	}
-	last := into.Start(now.Add(-lateBlocks)).Add(-into.Block)
-	for back := lookBack; back >= 0; back-- {
-		started := last.Add(-time.Duration(back) * into.Block)
-		if slices.ContainsFunc(made, started.Equal) {
-			continue
+	var missing []time.Time
+	end := into.Start(now.Add(-lateBlocks))
+	for back := lookBack + 1; back > 0; back-- {
+		started := end.Add(-time.Duration(back) * into.Block)
+		if !slices.ContainsFunc(made, started.Equal) {
+			missing = append(missing, started)
 		}
-		ended := started.Add(into.Block)
-		ids, err := from.clusters(ctx, s.queries, started, ended)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	// Before the first start there is nothing: that takes two statements, not two for each block.
+	ids, err := from.clusters(ctx, s.queries, missing[0], end)
+	if err != nil {
+		return classify(err)
+	}
+	if len(ids) == 0 {
+		return s.addRollups(ctx, into, missing...)
+	}
+	for _, started := range missing {
+		ids, err := from.clusters(ctx, s.queries, started, started.Add(into.Block))
 		if err != nil {
 			return classify(err)
 		}
@@ -328,12 +341,20 @@ func (s *Store) makeTier(ctx context.Context, from, into tierTable, now time.Tim
 				return err
 			}
 		}
-		err = s.q.RollupAdd(ctx, dbsqlc.RollupAddParams{Step: into.seconds(), Started: started, Ended: ended})
-		if err != nil {
-			return classify(err)
+		if err := s.addRollups(ctx, into, started); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// addRollups notes that blocks of a tier have been made.
+func (s *Store) addRollups(ctx context.Context, t tierTable, starts ...time.Time) error {
+	p := dbsqlc.RollupsAddParams{Step: t.seconds(), Starts: starts}
+	for _, started := range starts {
+		p.Ends = append(p.Ends, started.Add(t.Block))
+	}
+	return classify(s.q.RollupsAdd(ctx, p))
 }
 
 func (t *Tx) makeBlock(ctx context.Context, from, into tierTable, id cluster.ID, started time.Time) error {

@@ -27,7 +27,7 @@ const (
 // retrying runs single statements, and again when the connection was lost before
 // anything can have come of them. What reads may be repeated whenever; what
 // writes only when it was never sent.
-type retrying struct{ pool *pgxpool.Pool }
+type retrying struct{ pool pool }
 
 // Exec implements dbsqlc.DBTX. Under a lease it takes a transaction to see that it holds.
 func (p retrying) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {

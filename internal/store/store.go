@@ -40,7 +40,7 @@ type Options struct {
 // Store is the database, open and migrated.
 type Store struct {
 	queries
-	pool   *pgxpool.Pool
+	pool   pool
 	log    *slog.Logger
 	leases *leases
 }
@@ -92,8 +92,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if now == nil {
 		now = time.Now
 	}
-	s := &Store{pool: pool, log: o.Logger, leases: newLeases(config.ConnConfig)}
-	db := retrying{pool}
+	unhurried := newPool(pool)
+	s := &Store{pool: unhurried, log: o.Logger, leases: newLeases(config.ConnConfig)}
+	db := retrying{unhurried}
 	s.queries = queries{db: db, q: dbsqlc.New(db), sealer: o.Sealer, now: now}
 	return s, nil
 }
@@ -105,7 +106,7 @@ func (s *Store) Close() {
 }
 
 // Pool is the connection pool, for the job queue.
-func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+func (s *Store) Pool() *pgxpool.Pool { return s.pool.Pool }
 
 // Ping is nil when the store answers.
 func (s *Store) Ping(ctx context.Context) error {
@@ -126,7 +127,7 @@ func (s *Store) InTx(ctx context.Context, f func(tx *Tx) error) error {
 	})
 }
 
-func inTx(ctx context.Context, pool *pgxpool.Pool, f func(tx pgx.Tx) error) error {
+func inTx(ctx context.Context, pool pool, f func(tx pgx.Tx) error) error {
 	committing := false
 	again := func(err error) bool { return lostUnsent(err) || !committing && lostAtAll(err) }
 	return persist(ctx, again, func() error {
@@ -152,7 +153,7 @@ func inTx(ctx context.Context, pool *pgxpool.Pool, f func(tx pgx.Tx) error) erro
 	})
 }
 
-func begin(ctx context.Context, pool *pgxpool.Pool) (pgx.Tx, error) {
+func begin(ctx context.Context, pool pool) (pgx.Tx, error) {
 	short, end := bounded(ctx)
 	defer end()
 	tx, err := pool.Begin(short)

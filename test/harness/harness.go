@@ -221,8 +221,9 @@ func lookAtSources() error {
 	return errors.Join(append(errs, err)...)
 }
 
-// RemoveBinaries deletes what Binary built; call it at the end of TestMain.
+// RemoveBinaries deletes what servers of the process shared: what Binary built, and templates; call it at the end of TestMain.
 func RemoveBinaries() {
+	removeTemplates()
 	builds.Lock()
 	defer builds.Unlock()
 	for _, path := range builds.paths {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"steward/internal/pgtest"
 	"steward/internal/testdir"
@@ -28,8 +29,8 @@ func (s *Server) prepare(builds []string) {
 // binary made before: of builds whose names begin so, or of all. Steward itself makes templates anew that another one made.
 func (s *Server) PrepareTemplates(builds ...string) {
 	s.t.Helper()
-	templates := filepath.Join(s.Data, "templates")
-	if err := errors.Join(os.Mkdir(templates, 0o711), os.Chmod(templates, 0o711)); err != nil {
+	own := filepath.Join(s.Data, "templates")
+	if err := errors.Join(os.Mkdir(own, 0o711), os.Chmod(own, 0o711)); err != nil {
 		s.t.Fatal(err)
 	}
 	key := s.digest()
@@ -38,12 +39,60 @@ func (s *Server) PrepareTemplates(builds ...string) {
 		if len(builds) > 0 && !slices.ContainsFunc(builds, begins) {
 			continue
 		}
-		gone := func(string) error { return os.ErrNotExist }
-		err := testdir.Prepared(context.Background(), filepath.Join(templates, strings.TrimPrefix(name, templatesOf)), name, key, gone)
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
+		shared, err := sharedTemplate(filepath.Dir(s.Data), name, key)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if shared == "" {
+			continue
+		}
+		if err := testdir.Link(context.Background(), shared, filepath.Join(own, strings.TrimPrefix(name, templatesOf))); err != nil {
 			s.t.Fatal(err)
 		}
 	}
+}
+
+// templates are copies of what is kept, for all servers of the test's process that have their data in the same place: steward
+// only reads templates, so that theirs are links to these files. To copy those of all engines takes as long as a start.
+var templates struct {
+	sync.Mutex
+	byPlace map[string]string
+}
+
+// sharedTemplate is a copy of a kept template in the folder, "" when it isn't kept any more.
+func sharedTemplate(parent, name, key string) (string, error) {
+	templates.Lock()
+	defer templates.Unlock()
+	place := parent + "/" + name + "@" + key
+	if dir := templates.byPlace[place]; dir != "" {
+		return dir, nil
+	}
+	holder, err := os.MkdirTemp(parent, "st-template-")
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(holder, "copy")
+	err = testdir.Prepared(context.Background(), dir, name, key, func(string) error { return os.ErrNotExist })
+	if err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+		return "", errors.Join(err, os.RemoveAll(holder))
+	}
+	if templates.byPlace == nil {
+		templates.byPlace = map[string]string{}
+	}
+	templates.byPlace[place] = dir
+	return dir, nil
+}
+
+func removeTemplates() {
+	templates.Lock()
+	defer templates.Unlock()
+	for _, dir := range templates.byPlace {
+		os.RemoveAll(filepath.Dir(dir))
+	}
+	templates.byPlace = nil
 }
 
 // keepTemplates keeps those of the stopped server for others.

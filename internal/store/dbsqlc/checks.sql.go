@@ -287,6 +287,19 @@ func (q *Queries) CheckRollup(ctx context.Context, hour time.Time) (int64, error
 	return result.RowsAffected(), nil
 }
 
+const checkRollupsEmpty = `-- name: CheckRollupsEmpty :exec
+INSERT INTO check_rollups (hour)
+SELECT hour FROM generate_series($1::timestamptz, $2::timestamptz, interval '1 hour') AS hour
+WHERE NOT EXISTS (SELECT 1 FROM check_rollups r WHERE r.hour = hour.hour)
+  AND NOT EXISTS (SELECT 1 FROM check_blocks b WHERE b.started < hour.hour + interval '1 hour' AND b.ended >= hour.hour)
+ON CONFLICT DO NOTHING
+`
+
+func (q *Queries) CheckRollupsEmpty(ctx context.Context, since time.Time, until time.Time) error {
+	_, err := q.db.Exec(ctx, checkRollupsEmpty, since, until)
+	return err
+}
+
 const checkRollupsForget = `-- name: CheckRollupsForget :exec
 DELETE FROM check_rollups WHERE hour < $1::timestamptz
 `

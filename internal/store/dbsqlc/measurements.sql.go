@@ -322,18 +322,19 @@ func (q *Queries) MediumSave(ctx context.Context, arg MediumSaveParams) error {
 	return err
 }
 
-const rollupAdd = `-- name: RollupAdd :exec
-INSERT INTO measured_rollups (step, started, ended) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
+const rollupsAdd = `-- name: RollupsAdd :exec
+INSERT INTO measured_rollups (step, started, ended)
+SELECT $1::integer, unnest($2::timestamptz[]), unnest($3::timestamptz[]) ON CONFLICT DO NOTHING
 `
 
-type RollupAddParams struct {
-	Step    int32
-	Started time.Time
-	Ended   time.Time
+type RollupsAddParams struct {
+	Step   int32
+	Starts []time.Time
+	Ends   []time.Time
 }
 
-func (q *Queries) RollupAdd(ctx context.Context, arg RollupAddParams) error {
-	_, err := q.db.Exec(ctx, rollupAdd, arg.Step, arg.Started, arg.Ended)
+func (q *Queries) RollupsAdd(ctx context.Context, arg RollupsAddParams) error {
+	_, err := q.db.Exec(ctx, rollupsAdd, arg.Step, arg.Starts, arg.Ends)
 	return err
 }
 

@@ -16,6 +16,13 @@ DELETE FROM check_blocks WHERE shard = @shard AND started >= @since::timestamptz
 SELECT hour::timestamptz FROM generate_series(@since::timestamptz, @until::timestamptz, interval '1 hour') AS hour
 WHERE NOT EXISTS (SELECT 1 FROM check_rollups r WHERE r.hour = hour.hour) ORDER BY hour;
 
+-- name: CheckRollupsEmpty :exec
+INSERT INTO check_rollups (hour)
+SELECT hour FROM generate_series(@since::timestamptz, @until::timestamptz, interval '1 hour') AS hour
+WHERE NOT EXISTS (SELECT 1 FROM check_rollups r WHERE r.hour = hour.hour)
+  AND NOT EXISTS (SELECT 1 FROM check_blocks b WHERE b.started < hour.hour + interval '1 hour' AND b.ended >= hour.hour)
+ON CONFLICT DO NOTHING;
+
 -- name: CheckRollup :execrows
 INSERT INTO check_rollups (hour) VALUES (@hour) ON CONFLICT DO NOTHING;
 

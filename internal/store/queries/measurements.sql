@@ -59,8 +59,9 @@ SELECT started FROM measured_rollups WHERE step = @step::integer ORDER BY starte
 -- name: RollupsEnd :many
 SELECT step, max(ended)::timestamptz AS ended FROM measured_rollups GROUP BY step;
 
--- name: RollupAdd :exec
-INSERT INTO measured_rollups (step, started, ended) VALUES (@step, @started, @ended) ON CONFLICT DO NOTHING;
+-- name: RollupsAdd :exec
+INSERT INTO measured_rollups (step, started, ended)
+SELECT @step::integer, unnest(@starts::timestamptz[]), unnest(@ends::timestamptz[]) ON CONFLICT DO NOTHING;
 
 -- name: RollupsUndo :exec
 DELETE FROM measured_rollups WHERE started <= @at::timestamptz AND ended > @at::timestamptz;

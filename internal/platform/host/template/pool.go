@@ -5,11 +5,8 @@ package template
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/user"
@@ -407,25 +404,6 @@ func (p *Pool) clearUnfinished() {
 		}
 	}
 }
-
-// maker names the running program by its content, so that another steward
-// makes its templates anew. It is computed when first needed.
-var maker = sync.OnceValues(func() (string, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find the running program: %w", err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("read the running program: %w", err)
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", fmt.Errorf("read the running program: %w", err)
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
-})
 
 func exists(path string) bool {
 	_, err := os.Lstat(path)

@@ -1,0 +1,12 @@
+package store
+
+import "time"
+
+// SetFreeWithin sets how long transactions wait for a connection that is in use.
+func (s *Store) SetFreeWithin(d time.Duration) { s.pool.within = d }
+
+// Waits reports whether somebody waits for a connection that is in use.
+func (s *Store) Waits() bool { return len(s.pool.turn) > 0 }
+
+// ConnsAtOnce are opened without a pause.
+const ConnsAtOnce = connsAtOnce
