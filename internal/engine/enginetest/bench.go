@@ -39,6 +39,7 @@ type Bench struct {
 	Options      Options
 	template     string
 	root         string
+	thorough     bool // it has what Run leaves
 	servers      atomic.Int32
 	loads        atomic.Int32
 }

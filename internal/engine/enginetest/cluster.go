@@ -32,6 +32,15 @@ func synchronous(n *engine.Node) {
 	}
 }
 
+// asynchronous has commits wait for no replica.
+func asynchronous(n *engine.Node) {
+	if n.Installation.Family() == cluster.PostgreSQL {
+		n.Commit = cluster.CommitLocal
+	} else {
+		n.Replication = cluster.Asynch
+	}
+}
+
 // commitsWait reports whether commits wait for a replica.
 func (s *Server) commitsWait() bool {
 	return s.Node.Commit == cluster.CommitOn || s.Node.Replication == cluster.SemiSynch

@@ -3,7 +3,6 @@ package enginetest
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -26,9 +25,10 @@ func pitrCases(o Options) []Check {
 		return nil
 	}
 	return []Check{
-		{"point in time", func(t *testing.T, b *Bench) { pointInTime(t, b.archived(t)) }},
-		{"point in time, encrypted", pointInTimeEncrypted},
-		{"point in time under writes", pointInTimeUnderWrites},
+		{"point in time", inTurn(func(t *testing.T, b *Bench) *Server { return b.archived(t) }, []part[*Server]{
+			{"exactly what was there", pointInTime},
+			{"under writes", pointInTimeUnderWrites},
+		})},
 		{"point in time: definers and users", pointInTimeKeepsUsers},
 		{"point in time: what waits to be archived is bounded", archivingBounded},
 		{"three nodes: point in time over a failover", pointInTimeOverFailover},
@@ -225,17 +225,12 @@ func (s *Server) gap(t *testing.T, file string, v *memoryArchive, before time.Ti
 	s.of(t, file, v, before, "1 2")
 }
 
-func pointInTimeEncrypted(t *testing.T, b *Bench) {
-	if b.Driver.EncryptionMissing(b.Installation) != "" {
-		return // the case of encryption at rest says why
-	}
+// pointInTimeEncrypted has what was archived be readable without the server's key.
+func pointInTimeEncrypted(t *testing.T, s *Server) {
 	const secret = "a text that must not be read on the disk"
-	s := b.archived(t, func(n *engine.Node) {
-		n.Encrypted, n.Keys, n.AtRestKey = true, keyFolder(t), make([]byte, 32)
-		rand.Read(n.AtRestKey)
-	})
 	v := &memoryArchive{}
-	s.Exec(t, createKept, "CREATE TABLE told (v text)")
+	s.empty(t)
+	s.Exec(t, "CREATE TABLE told (v text)")
 	file := s.backup(t)
 	s.Exec(t, "INSERT INTO told VALUES ('"+secret+"')", "CREATE TABLE later (v int)")
 	s.customs(t)
@@ -258,10 +253,9 @@ func pointInTimeEncrypted(t *testing.T, b *Bench) {
 
 // pointInTimeUnderWrites: what was committed between a backup and the last log, while
 // both were taken, is there once.
-func pointInTimeUnderWrites(t *testing.T, b *Bench) {
-	s := b.archived(t)
+func pointInTimeUnderWrites(t *testing.T, s *Server) {
 	v := &memoryArchive{}
-	s.Exec(t, createKept)
+	s.empty(t)
 	l := s.write(t)
 	l.reach(t, 200)
 	file := s.backup(t)
@@ -399,7 +393,7 @@ func pointInTimeOverFailover(t *testing.T, b *Bench) {
 	}
 	c.succeed(t, candidate, other)
 	candidate.archives(t, v)
-	if Thorough() {
+	if b.long() {
 		candidate.of(t, file, v, time.Now(), "1 2")
 	}
 	four := candidate.row(t, 4)
@@ -408,12 +402,11 @@ func pointInTimeOverFailover(t *testing.T, b *Bench) {
 	if v.Gaps > 0 {
 		t.Errorf("told of %d losses", v.Gaps)
 	}
-	if b.whole() { // others go on to what comes after
-		candidate.of(t, file, v, four, "1 2 4")
+	candidate.of(t, file, v, four, "1 2 4")
+	if !b.long() {
+		return
 	}
-	if Thorough() {
-		candidate.of(t, file, v, one, "1")
-	}
+	candidate.of(t, file, v, one, "1")
 	// A node that is a copy of another has no logs from before.
 	c.Recopy(t, dead)
 	candidate, other = dead, candidate

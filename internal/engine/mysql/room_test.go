@@ -16,15 +16,13 @@ import (
 	driver "github.com/go-sql-driver/mysql"
 
 	"steward/internal/await"
-	"steward/internal/cluster"
-	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
 )
 
 // outnumbered has many users of a customer's take every connection there is, and
 // want it back when they lose it: whatever we have to do works nevertheless.
-func outnumbered(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t, func(n *engine.Node) { n.ClusterSize, n.Role, n.Replication = 2, cluster.Primary, cluster.Asynch })
+func outnumbered(t *testing.T, s *enginetest.Server) {
+	b := s.Bench
 	s.Exec(t, "CREATE TABLE kept (v int)", "INSERT INTO kept VALUES (1)")
 	c := squatting(t, s)
 	await.True(t, "all connections are taken", c.full.Load)
