@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -49,7 +50,7 @@ func oneServer(t *testing.T, b *Bench) {
 		parts = slices.DeleteFunc(parts, func(p part[*Server]) bool { return !slices.Contains(otherParts, p.name) })
 	}
 	inTurn(func(t *testing.T, b *Bench) *Server {
-		s := b.Server(t)
+		s := b.Server(t, Counting)
 		s.Start(t)
 		return s
 	}, parts)(t, b)
@@ -87,7 +88,8 @@ func serverParts() []part[*Server] {
 
 // templateFromNothing takes no template that was kept.
 func templateFromNothing(t *testing.T, b *Bench) {
-	fresh := newBench(t, b.Driver, b.Installation, b.Options)
+	fresh := NewBench(t, b.Driver, b.Installation, b.Options)
+	fresh.template = filepath.Join(fresh.root, "template")
 	ctx, cancel := context.WithTimeout(t.Context(), templateDeadline)
 	defer cancel()
 	must(t, fresh.makeTemplate(ctx, fresh.template), "make template")

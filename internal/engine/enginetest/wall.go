@@ -11,7 +11,7 @@ import (
 // runAttempts runs the driver's table of attempts on one server. The order is
 // the table's; what one leaves behind the next may meet, as in life.
 func runAttempts(t *testing.T, b *Bench) {
-	s, look := b.Started(t), func(*testing.T) {}
+	s, look := b.Started(t, Counting), func(*testing.T) {}
 	if b.Options.Intact != nil {
 		look = b.Options.Intact(t, s)
 	}

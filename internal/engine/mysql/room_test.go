@@ -109,7 +109,7 @@ func squatting(t *testing.T, s *enginetest.Server) *squatters {
 	const users, each = 3, 45
 	var logins []enginetest.Login
 	for i := range users {
-		l := enginetest.Login{User: fmt.Sprintf("app%d", i), Password: "app-Password-7", CA: s.CA}
+		l := enginetest.Login{User: fmt.Sprintf("app%d", i), Password: "app-Password-7"}
 		if onlyMariaDB(s.Bench) {
 			s.Exec(t, fmt.Sprintf("CALL steward.create_user('%s', '%s')", l.User, l.Password))
 		} else {
