@@ -20,7 +20,10 @@ func encryption(t *testing.T, b *Bench) {
 	}
 	keys, err := os.MkdirTemp("/dev/shm", "enginetest")
 	must(t, err, "make key folder")
-	parts := []part[*Server]{{"nothing is in the clear", nothingClear}, {"backup under writes", backupUnderWrites}}
+	parts := []part[*Server]{{"nothing is in the clear", nothingClear}}
+	if !b.whole() || b.long() { // the distribution's has backups without encryption, too
+		parts = append(parts, part[*Server]{"backup under writes", backupUnderWrites})
+	}
 	if b.Options.NewUser != nil {
 		parts = append(parts, part[*Server]{"point in time", pointInTimeEncrypted})
 	}

@@ -42,10 +42,14 @@ func TestNode(t *testing.T) {
 	})
 }
 
-// TestNodeThorough has encryption be cut off at more times.
+// TestNodeThorough has encryption be cut off at more times, and for MySQL what [TestNode] has for MariaDB.
 func TestNodeThorough(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *enginetest.Bench) {
+		if !onlyMariaDB(b) {
+			b.Case(t, "sessions stay within the plan's disk", func(t *testing.T, b *enginetest.Bench) { diskBounded(t, b.Started(t, smallPlan)) })
+			b.Case(t, "databases with names of files break nothing", func(t *testing.T, b *enginetest.Bench) { harmlessNamed(t, b.Started(t)) })
+		}
 		if b.Driver.EncryptionMissing(b.Installation) != "" {
 			return
 		}
@@ -91,7 +95,8 @@ var serverParts = []part[*enginetest.Server]{
 	{name: "a table that hangs holds up the check of no other", run: hangingTable},
 	{name: "a meter measures among enemies", run: measuresAmongEnemies},
 	{name: "a statement does not hold a backup", run: backedUpBeside, only: engine.FlavourMariaDB},
-	{name: "databases with names of files break nothing", run: harmlessNamed},
+	{name: "databases with names of files break nothing", run: harmlessNamed, only: engine.FlavourMariaDB},
+	{name: "databases with names of logs are refused", run: logsNamed, only: engine.FlavourMySQL},
 	{name: "databases whose names break something are refused", run: takenNamed, only: engine.FlavourMariaDB},
 	{name: "a database of before its name was refused is found", run: takenBefore, only: engine.FlavourMariaDB},
 	{name: "an older database is fenced in", run: fencedLater},
@@ -107,7 +112,7 @@ func smallPlan(n *engine.Node) {
 }
 
 var smallServerParts = []part[*enginetest.Server]{
-	{name: "sessions stay within the plan's disk", run: diskBounded},
+	{name: "sessions stay within the plan's disk", run: diskBounded, only: engine.FlavourMariaDB}, // the bounds are both's
 	{name: "has a connection left for us", run: fullHouse},
 	{name: "many users leave room for us", run: outnumbered},
 }
