@@ -317,7 +317,10 @@ func commitsWaitNoLonger(t *testing.T, c *Cluster) {
 	for _, s := range c.replicas() {
 		s.Stop(t)
 	}
-	c.Primary.Exec(t, "INSERT INTO kept VALUES (2)")
+	ctx, cancel := context.WithTimeout(t.Context(), replicationDeadline)
+	defer cancel()
+	_, err := c.Primary.DB(t, c.Primary.Login()).ExecContext(ctx, "INSERT INTO kept VALUES (2)")
+	must(t, err, "commit with no replica there")
 	for _, s := range c.replicas() {
 		s.Start(t)
 		s.follow(t)
