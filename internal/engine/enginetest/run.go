@@ -119,7 +119,7 @@ var thoroughPath = []string{
 }
 
 // partlyRun are those of which [Run] has a part.
-var partlyRun = []string{"encryption at rest", "backup: what goes wrong", "three nodes: point in time over a failover"}
+var partlyRun = []string{"encryption at rest", "point in time", "backup: what goes wrong", "three nodes: point in time over a failover"}
 
 // otherParts are those of "one server" that a build of the same series may do in another way: it has libraries of its
 // own for TLS, passwords and collations, and extensions. All else is the series' own, and how we use it.
