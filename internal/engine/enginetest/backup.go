@@ -455,7 +455,7 @@ func backupOfReplica(t *testing.T, c *Cluster) {
 	l.reach(t, 50)
 	file := replica.backup(t)
 	must(t, replica.check(t), "check of a replica")
-	l.reach(t, l.count()+200)
+	l.reach(t, l.count()+50)
 	replica.receives(t, l.end())
 	c.Primary.Kill(t)
 	c.Primary.restore(t, file)
@@ -472,7 +472,7 @@ func backupOfReplica(t *testing.T, c *Cluster) {
 	c.Recopy(t, other)
 	c.Agrees(t, other)
 	more := c.Primary.write(t)
-	more.reach(t, 300)
+	more.reach(t, 150)
 	other.holds(t, rows)
 	replica.Kill(t) // while it ran it may have come back to the address by itself
 	replica.Start(t)

@@ -264,7 +264,7 @@ func pointInTimeUnderWrites(t *testing.T, s *Server) {
 	l.reach(t, 200)
 	file := s.backup(t)
 	for range 3 {
-		l.reach(t, l.count()+200)
+		l.reach(t, l.count()+50)
 		s.archives(t, v)
 	}
 	l.reach(t, l.count()+1) // for the last log to hold something

@@ -133,7 +133,7 @@ func replicaComesBack(t *testing.T, c *Cluster) {
 	stopped, killed := c.replicas()[0], c.replicas()[1]
 	stopped.Stop(t)
 	killed.Kill(t)
-	l.reach(t, l.count()+200) // no commit waits
+	l.reach(t, l.count()+50) // no commit waits
 	for _, s := range []*Server{stopped, killed} {
 		s.Start(t)
 		s.Bootstrap(t)
