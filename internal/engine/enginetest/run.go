@@ -124,7 +124,8 @@ var partlyRun = []string{"encryption at rest", "point in time", "backup: what go
 // otherParts are those of "one server" that a build of the same series may do in another way: it has libraries of its
 // own for TLS, passwords and collations, and extensions. All else is the series' own, and how we use it.
 var otherParts = []string{
-	"bootstrap survives a kill", "version", "bootstrap is repeatable, committed rows survive kill -9", "logins with TLS required", "a meter tells what is done",
+	"bootstrap survives a kill", "version", "bootstrap is repeatable, committed rows survive kill -9", "logins with TLS required",
+	"a meter tells what is done",
 	"root password rotates", "statements are counted", "databases and users", "reload takes a new certificate", "read-only guard",
 	"passwords are nowhere in the clear, as other text is",
 }
