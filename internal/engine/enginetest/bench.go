@@ -37,31 +37,19 @@ type Bench struct {
 	Driver       engine.Driver
 	Installation engine.Installation
 	Options      Options
-	template     string
-	root         string
-	servers      atomic.Int32
-	loads        atomic.Int32
+	// template is the bench's own; without one its servers are clones of the one that is kept.
+	template string
+	root     string
+	thorough bool // it has what Run leaves
+	servers  atomic.Int32
+	loads    atomic.Int32
 }
 
-// NewBench has a copy of the installation's template, which is made once per
+// NewBench has servers that are clones of the installation's template, which is made once per
 // installation and program: see [testdir.Prepared].
 func NewBench(t *testing.T, driver engine.Driver, inst engine.Installation, o Options) *Bench {
 	t.Helper()
-	b := newBench(t, driver, inst, o)
-	program, err := testdir.Program()
-	must(t, err, "name the program")
-	ctx, cancel := context.WithTimeout(t.Context(), templateDeadline)
-	defer cancel()
-	must(t, testdir.Prepared(ctx, b.template, "engine-"+inst.ID(), program, func(dir string) error { return b.makeTemplate(ctx, dir) }), "make template")
-	return b
-}
-
-// newBench has no template yet.
-func newBench(t *testing.T, driver engine.Driver, inst engine.Installation, o Options) *Bench {
-	t.Helper()
-	b := &Bench{Driver: driver, Installation: inst, Options: o, root: testdir.New(t, "et")}
-	b.template = filepath.Join(b.root, "template")
-	return b
+	return &Bench{Driver: driver, Installation: inst, Options: o, root: testdir.New(t, "et")}
 }
 
 const templateDeadline = 5 * time.Minute
@@ -144,9 +132,6 @@ func (b *Bench) serverOf(t *testing.T, number, uid int, change ...func(*engine.N
 	if b.Installation.Family() == cluster.PostgreSQL {
 		n.Commit = cluster.CommitLocal
 	}
-	if b.Installation.Flavour == engine.FlavourMariaDB { // which doesn't unless it is asked to
-		n.Config = parameter.Config{parameter.StatementStatistics: true}
-	}
 	for _, f := range change {
 		f(&n)
 	}
@@ -169,6 +154,13 @@ func (b *Bench) serverOf(t *testing.T, number, uid int, change ...func(*engine.N
 	return s
 }
 
+// Counting has a server count statements, which MariaDB doesn't unless it is asked to.
+func Counting(n *engine.Node) {
+	if n.Installation.Flavour == engine.FlavourMariaDB {
+		n.Config = parameter.Config{parameter.StatementStatistics: true}
+	}
+}
+
 // Started is Server, then Start and Bootstrap.
 func (b *Bench) Started(t *testing.T, change ...func(*engine.Node)) *Server {
 	t.Helper()
@@ -180,10 +172,24 @@ func (b *Bench) Started(t *testing.T, change ...func(*engine.Node)) *Server {
 
 func (b *Bench) clone(t *testing.T, to string) {
 	t.Helper()
-	must(t, testdir.Copy(t.Context(), b.template, to), "clone template")
+	must(t, b.copyTemplate(t, to), "clone template")
 	for range 2 {
 		must(t, b.Driver.RegenerateIdentity(t.Context(), to), "regenerate identity, which is repeatable")
 	}
+}
+
+func (b *Bench) copyTemplate(t *testing.T, to string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), templateDeadline)
+	defer cancel()
+	if b.template != "" {
+		return testdir.Copy(ctx, b.template, to)
+	}
+	program, err := testdir.Program()
+	if err != nil {
+		return err
+	}
+	return testdir.Prepared(ctx, to, "engine-"+b.Installation.ID(), program, func(dir string) error { return b.makeTemplate(ctx, dir) })
 }
 
 // freePort is one that nobody else gets before the server listens there, or while it

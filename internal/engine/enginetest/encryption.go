@@ -10,14 +10,7 @@ import (
 	"steward/internal/engine"
 )
 
-// clearText is found without encryption: else the case of encryption would prove nothing.
-func clearText(t *testing.T, s *Server) {
-	if len(s.filesWithMarker(t)) == 0 {
-		t.Error("the search finds nothing on a server without encryption")
-	}
-}
-
-// encryption writes a marker and looks for it in every file.
+// encryption has cases of one server that is encrypted, and archived where the suite tries that.
 func encryption(t *testing.T, b *Bench) {
 	if why := b.Driver.EncryptionMissing(b.Installation); why != "" {
 		if !strings.Contains(why, " ") || !strings.HasSuffix(why, ".") {
@@ -27,20 +20,34 @@ func encryption(t *testing.T, b *Bench) {
 	}
 	keys, err := os.MkdirTemp("/dev/shm", "enginetest")
 	must(t, err, "make key folder")
-	s := b.Started(t, func(n *engine.Node) {
-		n.Encrypted, n.Keys, n.AtRestKey = true, keys, make([]byte, 32)
-		rand.Read(n.AtRestKey)
-	})
-	if found := s.filesWithMarker(t); len(found) > 0 {
+	parts := []part[*Server]{{"nothing is in the clear", nothingClear}}
+	if !b.whole() || b.long() { // the distribution's has backups without encryption, too
+		parts = append(parts, part[*Server]{"backup under writes", backupUnderWrites})
+	}
+	if b.Options.NewUser != nil {
+		parts = append(parts, part[*Server]{"point in time", pointInTimeEncrypted})
+	}
+	inTurn(func(t *testing.T, b *Bench) *Server {
+		return b.Started(t, archiving, func(n *engine.Node) {
+			n.Encrypted, n.Keys, n.AtRestKey = true, keys, make([]byte, 32)
+			rand.Read(n.AtRestKey)
+		})
+	}, parts)(t, b)
+}
+
+// nothingClear writes a marker and looks for it in every file.
+func nothingClear(t *testing.T, s *Server) {
+	marker := s.mark(t)
+	s.Stop(t)
+	if found := FilesWith(t, s.base, marker); len(found) > 0 {
 		t.Errorf("clear text in %v", found)
 	}
-	content, err := b.Driver.KeyringContent(s.Node)
+	content, err := s.Bench.Driver.KeyringContent(s.Node)
 	must(t, err, "keyring content")
 	s.Node.Keyring = content
-	s.Stop(t)
 	// A reboot empties memory: everything must come back from what was handed out.
-	must(t, os.RemoveAll(keys), "remove keys")
-	must(t, os.Mkdir(keys, 0o700), "make key folder")
+	must(t, os.RemoveAll(s.Node.Keys), "remove keys")
+	must(t, os.Mkdir(s.Node.Keys, 0o700), "make key folder")
 	s.WriteFiles(t)
 	s.Start(t)
 	s.Bootstrap(t)
@@ -49,16 +56,14 @@ func encryption(t *testing.T, b *Bench) {
 	}
 }
 
-// filesWithMarker writes rows that hold a marker and says which files below the
-// node's folders, keys aside, that hold it in the clear after a clean stop.
-func (s *Server) filesWithMarker(t *testing.T) []string {
+// mark writes rows that hold a marker, which is text like no other.
+func (s *Server) mark(t *testing.T) (marker string) {
 	t.Helper()
 	random := make([]byte, 8)
 	rand.Read(random)
-	marker := "marker-" + hex.EncodeToString(random)
+	marker = "marker-" + hex.EncodeToString(random)
 	s.Exec(t, "CREATE TABLE marked (v int PRIMARY KEY, secret varchar(200))",
 		"INSERT INTO marked VALUES (1, '"+marker+"')", "INSERT INTO marked VALUES (2, '"+strings.Repeat(marker, 5)+"')",
 		"UPDATE marked SET secret = '"+marker+marker+"' WHERE v = 1", "CREATE INDEX marked_secret ON marked (secret)")
-	s.Restart(t)
-	return FilesWith(t, s.base, marker)
+	return marker
 }

@@ -26,7 +26,7 @@ const perWriter = 100_000
 // as fast as they can take the processor from whom the test waits for, and leave it
 // a hundred thousand rows to compare. It is longer for those who have written long.
 func thinking(rows int) time.Duration {
-	return time.Duration(min(5+rows/10, 25)) * time.Millisecond
+	return time.Duration(min(5+rows/5, 60)) * time.Millisecond
 }
 
 // marker inserts a row that no writer does, another each time.

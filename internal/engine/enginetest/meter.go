@@ -254,7 +254,7 @@ func shown(t *testing.T, s *Server) {
 
 // heldTables has a customer keep tables to a session of theirs, more than could be waited for one after the other, and others beside them.
 func heldTables(t *testing.T, s *Server) {
-	const held, others = 12, 200
+	const held, others = 12, 40
 	var names, creates, drops []string
 	for i := range held + others {
 		name := fmt.Sprintf("beside_%d", i)

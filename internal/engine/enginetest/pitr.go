@@ -3,7 +3,6 @@ package enginetest
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -26,9 +25,10 @@ func pitrCases(o Options) []Check {
 		return nil
 	}
 	return []Check{
-		{"point in time", func(t *testing.T, b *Bench) { pointInTime(t, b.archived(t)) }},
-		{"point in time, encrypted", pointInTimeEncrypted},
-		{"point in time under writes", pointInTimeUnderWrites},
+		{"point in time", inTurn(func(t *testing.T, b *Bench) *Server { return b.archived(t) }, []part[*Server]{
+			{"exactly what was there", pointInTime},
+			{"under writes", pointInTimeUnderWrites},
+		})},
 		{"point in time: definers and users", pointInTimeKeepsUsers},
 		{"point in time: what waits to be archived is bounded", archivingBounded},
 		{"three nodes: point in time over a failover", pointInTimeOverFailover},
@@ -201,14 +201,16 @@ func pointInTime(t *testing.T, s *Server) {
 	if got := last.Text(t, "SELECT length(filling) FROM more"); got != "17000000" {
 		t.Errorf("%s bytes", got)
 	}
-	// The recovered server has a history of its own, in which points in time can be restored as well.
-	archiving(&restored.Node)
-	own := &memoryArchive{Sink: Sink{Files: maps.Clone(v.Files)}}
-	again := restored.backup(t)
-	ten := restored.row(t, 10)
-	restored.row(t, 11)
-	restored.archives(t, own)
-	restored.of(t, again, own, ten, "1 2 10")
+	if s.Bench.long() {
+		// The recovered server has a history of its own, in which points in time can be restored as well.
+		archiving(&restored.Node)
+		own := &memoryArchive{Sink: Sink{Files: maps.Clone(v.Files)}}
+		again := restored.backup(t)
+		ten := restored.row(t, 10)
+		restored.row(t, 11)
+		restored.archives(t, own)
+		restored.of(t, again, own, ten, "1 2 10")
+	}
 	s.gap(t, file, v, two)
 }
 
@@ -222,20 +224,17 @@ func (s *Server) gap(t *testing.T, file string, v *memoryArchive, before time.Ti
 	if _, _, err := s.replay(t, file, v, time.Now()); !errors.Is(err, engine.ErrGap) {
 		t.Errorf("beyond a gap: %v", err)
 	}
-	s.of(t, file, v, before, "1 2")
+	if s.Bench.long() {
+		s.of(t, file, v, before, "1 2")
+	}
 }
 
-func pointInTimeEncrypted(t *testing.T, b *Bench) {
-	if b.Driver.EncryptionMissing(b.Installation) != "" {
-		return // the case of encryption at rest says why
-	}
+// pointInTimeEncrypted has what was archived be readable without the server's key.
+func pointInTimeEncrypted(t *testing.T, s *Server) {
 	const secret = "a text that must not be read on the disk"
-	s := b.archived(t, func(n *engine.Node) {
-		n.Encrypted, n.Keys, n.AtRestKey = true, keyFolder(t), make([]byte, 32)
-		rand.Read(n.AtRestKey)
-	})
 	v := &memoryArchive{}
-	s.Exec(t, createKept, "CREATE TABLE told (v text)")
+	s.empty(t)
+	s.Exec(t, "CREATE TABLE told (v text)")
 	file := s.backup(t)
 	s.Exec(t, "INSERT INTO told VALUES ('"+secret+"')", "CREATE TABLE later (v int)")
 	s.customs(t)
@@ -258,15 +257,14 @@ func pointInTimeEncrypted(t *testing.T, b *Bench) {
 
 // pointInTimeUnderWrites: what was committed between a backup and the last log, while
 // both were taken, is there once.
-func pointInTimeUnderWrites(t *testing.T, b *Bench) {
-	s := b.archived(t)
+func pointInTimeUnderWrites(t *testing.T, s *Server) {
 	v := &memoryArchive{}
-	s.Exec(t, createKept)
+	s.empty(t)
 	l := s.write(t)
 	l.reach(t, 200)
 	file := s.backup(t)
 	for range 3 {
-		l.reach(t, l.count()+200)
+		l.reach(t, l.count()+50)
 		s.archives(t, v)
 	}
 	l.reach(t, l.count()+1) // for the last log to hold something
@@ -399,7 +397,7 @@ func pointInTimeOverFailover(t *testing.T, b *Bench) {
 	}
 	c.succeed(t, candidate, other)
 	candidate.archives(t, v)
-	if Thorough() {
+	if b.long() {
 		candidate.of(t, file, v, time.Now(), "1 2")
 	}
 	four := candidate.row(t, 4)
@@ -408,12 +406,11 @@ func pointInTimeOverFailover(t *testing.T, b *Bench) {
 	if v.Gaps > 0 {
 		t.Errorf("told of %d losses", v.Gaps)
 	}
-	if b.whole() { // others go on to what comes after
-		candidate.of(t, file, v, four, "1 2 4")
+	candidate.of(t, file, v, four, "1 2 4")
+	if !b.long() {
+		return
 	}
-	if Thorough() {
-		candidate.of(t, file, v, one, "1")
-	}
+	candidate.of(t, file, v, one, "1")
 	// A node that is a copy of another has no logs from before.
 	c.Recopy(t, dead)
 	candidate, other = dead, candidate

@@ -17,47 +17,43 @@ import (
 // replicationCases are what every installation must pass as three nodes.
 func replicationCases() []Check {
 	return []Check{
-		{"three nodes", func(t *testing.T, b *Bench) {
-			inTurn(func(t *testing.T, b *Bench) *Cluster { return b.ThreeNodes(t) }, clusterParts(b))(t, b)
-		}},
-		{"three nodes, synchronous", inTurn(func(t *testing.T, b *Bench) *Cluster { return b.ThreeNodes(t, synchronous) }, synchronousParts())},
+		{"three nodes", inTurn(func(t *testing.T, b *Bench) *Cluster { return b.ThreeNodes(t, synchronous) }, clusterParts())},
+		{"three nodes, asynchronous", inTurn(func(t *testing.T, b *Bench) *Cluster { return b.ThreeNodes(t) }, asynchronousParts())},
 	}
 }
 
-// clusterParts are of a cluster that has just been started, whose commits wait for nobody.
-func clusterParts(b *Bench) []part[*Cluster] {
-	parts := []part[*Cluster]{
-		{"prepared replicas stream", preparedReplicasStream},
-		{"a replica's lag is measured", lagMeasured},
-		{"a replica comes back", replicaComesBack},
-		{"backup of a replica, restored in place", backupOfReplica},
-	}
-	if b.whole() { // others have the synchronous ones
-		parts = append(parts,
-			part[*Cluster]{"base backup under writes", baseBackupUnderWrites},
-			part[*Cluster]{"switchover", switchovers},
-			part[*Cluster]{"failover", failovers})
-	}
-	return parts
-}
-
-// synchronousParts are of one whose commits wait for a replica.
-func synchronousParts() []part[*Cluster] {
+// clusterParts are of a cluster that has just been started, whose commits wait for a replica until it is changed.
+func clusterParts() []part[*Cluster] {
 	return []part[*Cluster]{
+		{"prepared replicas stream", preparedReplicasStream},
 		{"replicas that confirm are counted", confirmingMeasured},
 		{"switchover", switchovers},
 		{"failover", failovers},
 		{"commits wait for a replica", commitsWait},
+		{"commits wait no longer", commitsWaitNoLonger},
+		{"a replica's lag is measured", lagMeasured},
+		{"a replica comes back", replicaComesBack},
+		{"backup of a replica, restored in place", backupOfReplica},
+	}
+}
+
+// asynchronousParts are of one whose commits have never waited.
+func asynchronousParts() []part[*Cluster] {
+	return []part[*Cluster]{
+		{"prepared replicas stream", preparedReplicasStream},
+		{"base backup under writes", baseBackupUnderWrites},
+		{"switchover", switchovers},
+		{"failover", failovers},
 	}
 }
 
 // rounds of failing over, and of switching over: each node has been primary and replica
-// after two.
-func rounds() int {
-	if Thorough() {
+// after three.
+func (b *Bench) rounds() int {
+	if b.long() {
 		return 3
 	}
-	return 2
+	return 1
 }
 
 const createKept = "CREATE TABLE kept (v int PRIMARY KEY)"
@@ -65,7 +61,12 @@ const createKept = "CREATE TABLE kept (v int PRIMARY KEY)"
 // empty has the primary have a table kept without rows.
 func (c *Cluster) empty(t *testing.T) {
 	t.Helper()
-	c.Primary.Exec(t, "DROP TABLE IF EXISTS kept", createKept)
+	c.Primary.empty(t)
+}
+
+func (s *Server) empty(t *testing.T) {
+	t.Helper()
+	s.Exec(t, "DROP TABLE IF EXISTS kept", createKept)
 }
 
 func preparedReplicasStream(t *testing.T, c *Cluster) {
@@ -132,7 +133,7 @@ func replicaComesBack(t *testing.T, c *Cluster) {
 	stopped, killed := c.replicas()[0], c.replicas()[1]
 	stopped.Stop(t)
 	killed.Kill(t)
-	l.reach(t, l.count()+200)
+	l.reach(t, l.count()+50) // no commit waits
 	for _, s := range []*Server{stopped, killed} {
 		s.Start(t)
 		s.Bootstrap(t)
@@ -179,7 +180,7 @@ func baseBackupUnderWrites(t *testing.T, c *Cluster) {
 func failovers(t *testing.T, c *Cluster) {
 	c.empty(t)
 	lossless := c.Primary.commitsWait() || c.Bench.Driver.CanDrain(c.Bench.Installation)
-	for round := range rounds() {
+	for round := range c.Bench.rounds() {
 		if !c.Failover(t, round, lossless) {
 			t.Logf("round %d: a new copy was needed", round)
 			if c.Bench.Driver.CanDrain(c.Bench.Installation) {
@@ -223,7 +224,7 @@ func (c *Cluster) Failover(t *testing.T, round int, lossless bool) (asItWas bool
 func switchovers(t *testing.T, c *Cluster) {
 	b := c.Bench
 	c.empty(t)
-	for round := range rounds() {
+	for round := range b.rounds() {
 		l := c.Primary.write(t)
 		l.reach(t, 100)
 		old, began := c.Primary, time.Now()
@@ -297,4 +298,24 @@ func commitsWait(t *testing.T, c *Cluster) {
 	s.streams(t)
 	must(t, <-committed, "commit with a replica back")
 	c.Agrees(t, s)
+	other := c.replicas()[0]
+	other.Start(t)
+	other.follow(t)
+	other.streams(t)
+}
+
+// commitsWaitNoLonger changes the running cluster. That its commits wait for nobody shows when a replica comes back: until then none
+// of them runs.
+func commitsWaitNoLonger(t *testing.T, c *Cluster) {
+	for _, s := range c.Nodes {
+		asynchronous(&s.Node)
+		if s.reload(t) {
+			t.Error("to wait no longer needs a restart")
+		}
+	}
+	must(t, c.Bench.Driver.Promote(t.Context(), c.Primary.Node), "promote the primary, which waits no longer")
+	for _, s := range c.replicas() {
+		s.follow(t)
+		s.streams(t)
+	}
 }

@@ -69,7 +69,7 @@ type Attempt struct {
 	After func(t *testing.T, s *Server, last error)
 }
 
-// Run runs the suite on the installations to test with.
+// Run runs the suite on the installations to test with: each behaviour once.
 func Run(t *testing.T, driver engine.Driver, o Options) {
 	for _, inst := range Installations(t, driver) {
 		t.Run(inst.ID(), func(t *testing.T) {
@@ -86,33 +86,58 @@ func Run(t *testing.T, driver engine.Driver, o Options) {
 	t.Run("patch", func(t *testing.T) { runPatches(t, driver, discovered(t, driver), o) })
 }
 
-// shortPath are the checks that builds other than the distribution's have: one of each
-// kind, the synchronous and the encrypted where there are two. The rest is tried on the
-// distribution's, and on all by `make test-engines`.
-var shortPath = []string{
-	"a template made from nothing", "one server", "bootstrap survives a kill at any time", "encryption at rest",
-	"three nodes", "three nodes, synchronous", "backup under writes, encrypted", "backup: cancelled",
-	"point in time, encrypted", "three nodes: point in time over a failover",
+// RunThorough runs what [Run] leaves of the suite, and what it has only a part of.
+func RunThorough(t *testing.T, driver engine.Driver, o Options) {
+	if Thorough() {
+		return // Run has all of it
+	}
+	for _, inst := range Installations(t, driver) {
+		t.Run(inst.ID(), func(t *testing.T) {
+			t.Parallel()
+			b := NewBench(t, driver, inst, o)
+			b.thorough = true
+			for _, c := range b.left() {
+				b.Case(t, c.Name, c.Run)
+			}
+		})
+	}
 }
+
+// shortPath are the checks that builds other than the distribution's have: one of each
+// kind. The rest is tried on the distribution's, and on all by `make test-thorough`.
+var shortPath = []string{"one server", "encryption at rest", "three nodes", "backup: what goes wrong", "three nodes: point in time over a failover"}
 
 // otherPath are those of another build of a series that the distribution has: that its
 // programs are found and do what the distribution's do. Clusters of three of it are
 // internal/platform/host's, which patches them.
-var otherPath = []string{"a template made from nothing", "one server"}
+var otherPath = []string{"one server"}
+
+// thoroughPath are those that [Run] has of no build: what prepares the suite's templates makes them from nothing, and
+// a part of the others proves what these prove further.
+var thoroughPath = []string{
+	"a template made from nothing", "bootstrap survives a kill at any time", "three nodes, asynchronous", "point in time: definers and users",
+}
+
+// partlyRun are those of which [Run] has a part.
+var partlyRun = []string{"encryption at rest", "point in time", "backup: what goes wrong", "three nodes: point in time over a failover"}
 
 // otherParts are those of "one server" that a build of the same series may do in another way: it has libraries of its
 // own for TLS, passwords and collations, and extensions. All else is the series' own, and how we use it.
 var otherParts = []string{
-	"version", "bootstrap is repeatable, committed rows survive kill -9", "logins with TLS required", "a meter tells what is done",
+	"bootstrap survives a kill", "version", "bootstrap is repeatable, committed rows survive kill -9", "logins with TLS required",
+	"a meter tells what is done",
 	"root password rotates", "statements are counted", "databases and users", "reload takes a new certificate", "read-only guard",
-	"stops cleanly with clients connected", "passwords are nowhere in the clear",
+	"passwords are nowhere in the clear, as other text is",
 }
 
 // checks are those that the bench's installation has to pass now.
 func (b *Bench) checks() []Check {
-	all := slices.Concat(basicCases(), replicationCases(), backupCases(), pitrCases(b.Options), b.Options.Checks)
-	if b.whole() {
+	all := slices.Concat(b.suite(), b.Options.Checks)
+	switch {
+	case Thorough():
 		return all
+	case b.whole():
+		return slices.DeleteFunc(all, func(c Check) bool { return slices.Contains(thoroughPath, c.Name) })
 	}
 	names := slices.Clone(shortPath)
 	switch {
@@ -124,8 +149,27 @@ func (b *Bench) checks() []Check {
 	return slices.DeleteFunc(all, func(c Check) bool { return !slices.Contains(names, c.Name) })
 }
 
+// left are the suite's checks that the bench's installation hasn't to pass now, or not the whole of.
+func (b *Bench) left() []Check {
+	if b.other() {
+		return nil
+	}
+	now := b.checks()
+	return slices.DeleteFunc(b.suite(), func(c Check) bool {
+		return !slices.Contains(partlyRun, c.Name) && slices.ContainsFunc(now, func(has Check) bool { return has.Name == c.Name })
+	})
+}
+
+// suite are the checks that are no driver's own.
+func (b *Bench) suite() []Check {
+	return slices.Concat(basicCases(), replicationCases(), backupCases(), pitrCases(b.Options))
+}
+
 // whole reports whether the bench's installation has to pass everything.
 func (b *Bench) whole() bool { return Thorough() || rank(b.Installation) > 0 }
+
+// long reports whether what is tried is to be tried further than [Run] does.
+func (b *Bench) long() bool { return b.thorough || Thorough() }
 
 // other reports whether the bench's installation is another minor version of a series
 // that the distribution has, and tests are to be quick.

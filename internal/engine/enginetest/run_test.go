@@ -10,7 +10,7 @@ import (
 func TestShortPathNamesChecks(t *testing.T) {
 	t.Parallel()
 	all := slices.Concat(basicCases(), replicationCases(), backupCases(), pitrCases(Options{NewUser: func(engine.Installation) []string { return nil }}))
-	for _, name := range slices.Concat(shortPath, otherPath) {
+	for _, name := range slices.Concat(shortPath, otherPath, thoroughPath, partlyRun) {
 		if !slices.ContainsFunc(all, func(c Check) bool { return c.Name == name }) {
 			t.Errorf("there is no check %q", name)
 		}

@@ -5,11 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 )
 
 // noClearPasswords looks for every password the server has had in all the
-// node's files and in what the process shows of itself.
+// node's files and in what the process shows of itself. Text of a customer's is found
+// there: else the search, and that of the case of encryption, would prove nothing.
 func noClearPasswords(t *testing.T, s *Server) {
 	passwords := []string{s.Node.AdminPassword, s.Node.RootPassword, s.Node.TemplatePassword}
 	s.Node.RootPassword = "rotated-5Hd8Lq2Wx"
@@ -29,11 +31,23 @@ func noClearPasswords(t *testing.T, s *Server) {
 			}
 		}
 	}
-	s.Stop(t) // so that all is on disk
-	for _, f := range FilesWith(t, s.base, passwords...) {
-		t.Error(f)
+	marker := s.mark(t)
+	s.stopsBesideClient(t) // so that all is on disk
+	marked := false
+	for _, f := range FilesWith(t, s.base, append(passwords, marker)...) {
+		if strings.Contains(f, marker) {
+			marked = true
+		} else {
+			t.Error(f)
+		}
+	}
+	if !marked {
+		t.Error("the search finds nothing on a server without encryption")
 	}
 	s.Start(t)
+	if got := s.Text(t, "SELECT count(*) FROM marked"); got != "2" {
+		t.Errorf("%s rows after a clean stop, want 2", got)
+	}
 }
 
 func wantNone(t *testing.T, where string, content []byte, passwords []string) {

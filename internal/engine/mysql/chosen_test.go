@@ -6,25 +6,35 @@ import (
 	"testing"
 
 	"steward/internal/catalog"
+	"steward/internal/cluster"
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
 	"steward/internal/parameter"
 )
 
 // TestChosenSettings: whatever a customer may choose a server starts with, and has;
-// and what needs no restart it takes while it runs.
-func TestChosenSettings(t *testing.T) {
+// and what needs no restart it takes while it runs. All else it runs with as it was written.
+func TestChosenSettings(t *testing.T) { choosing(t, 0, 1) }
+
+// TestChosenSettingsThorough draws what is chosen.
+func TestChosenSettingsThorough(t *testing.T) {
+	if enginetest.Thorough() {
+		choosing(t, 1, 20)
+		return
+	}
+	choosing(t, 1, 2)
+}
+
+// choosing has a server for each number from the first up to the end, of which 0 has the bounds of what may be chosen.
+func choosing(t *testing.T, first, end int) {
 	d := New(slog.New(slog.DiscardHandler))
 	for _, inst := range enginetest.Installations(t, d) {
 		t.Run(inst.ID(), func(t *testing.T) {
 			b := enginetest.NewBench(t, d, inst, enginetest.Options{})
-			rounds := 2
-			if enginetest.Thorough() {
-				rounds = 20
-			}
-			for number := range rounds {
+			for number := first; number < end; number++ {
 				s := b.Server(t, func(n *engine.Node) {
 					n.Plan = catalog.Plan{ID: "drawn", MemoryMB: []int{1024, 2048, 16384}[number%3], DiskMB: 25600, VCPUs: 2}
+					n.ClusterSize, n.Replication, n.Role = 3, cluster.SemiSynch, cluster.Primary
 					n.Config = enginetest.DrawnConfig(n.Server(), 2*number)
 				})
 				s.Start(t)
@@ -67,6 +77,7 @@ func forgotten(t *testing.T, d *Driver, s *enginetest.Server) {
 	s.Stop(t)
 	s.Start(t)
 	fresh := variablesOf(t, d, s)
+	asWritten(t, s, fresh)
 	for _, c := range had.Values(s.Node.Server()) {
 		if name := c.Setting(); !c.Restart && live[name] != fresh[name] {
 			t.Errorf("%s is %q when taken away, and %q on a fresh server", name, live[name], fresh[name])

@@ -8,24 +8,20 @@ import (
 	"time"
 
 	"steward/internal/await"
-	"steward/internal/cluster"
 	"steward/internal/engine"
-	"steward/internal/engine/enginetest"
 	"steward/internal/engine/mysql"
 )
 
 // silentlyDiverged gives the nodes other values for the same column. Before that
 // they are the same, also while customers write.
-func silentlyDiverged(t *testing.T, b *enginetest.Bench) {
+func silentlyDiverged(t *testing.T, c *threeNodes) {
+	b := c.Bench
 	statement := "ALTER TABLE kept ADD u VARCHAR(36) DEFAULT (UUID())"
 	if !onlyMariaDB(b) {
-		s := b.Started(t)
-		s.Exec(t, makeKept, "INSERT INTO kept (v) VALUES (1)")
-		refused(t, s.DB(t, s.Login()), "dbadmin", statement)
+		refused(t, c.nodes[0].DB(t, c.nodes[0].Login()), "dbadmin", statement)
 		return
 	}
-	c := newThreeNodes(t, b, cluster.Asynch)
-	c.nodes[0].Exec(t, makeKept, "CREATE TABLE `odd ``name; 10%` (v double, w json, x bit(3), PRIMARY KEY (v))",
+	c.nodes[0].Exec(t, "CREATE TABLE `odd ``name; 10%` (v double, w json, x bit(3), PRIMARY KEY (v))",
 		"INSERT INTO `odd ``name; 10%` VALUES (0.1, '{}', b'101'), (1e300, NULL, NULL)", "CREATE TABLE hollow (v int)")
 	w := writing(t, c)
 	compared := 0

@@ -11,8 +11,17 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
+	conforms(t, enginetest.Run)
+}
+
+func TestConformanceThorough(t *testing.T) {
+	t.Parallel()
+	conforms(t, enginetest.RunThorough)
+}
+
+func conforms(t *testing.T, run func(t *testing.T, driver engine.Driver, o enginetest.Options)) {
 	driver := mysql.New(slog.New(slog.NewTextHandler(t.Output(), nil)))
-	enginetest.Run(t, driver, enginetest.Options{Open: open, Attempts: attempts(), NewUser: newUser})
+	run(t, driver, enginetest.Options{Open: open, Attempts: attempts(), NewUser: newUser})
 }
 
 func newUser(inst engine.Installation) []string {

@@ -6,14 +6,12 @@ import (
 	"testing"
 
 	"steward/internal/await"
-	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
 )
 
 // diskBounded takes disk in the ways that the server can bound, beyond what the
 // plan has for it.
-func diskBounded(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t, func(n *engine.Node) { n.Plan.DiskMB = 1024 })
+func diskBounded(t *testing.T, s *enginetest.Server) {
 	s.Exec(t, "CREATE TABLE large (v longblob)", "CREATE TABLE n (v int)", "INSERT INTO n VALUES "+strings.TrimPrefix(strings.Repeat(", (1)", 20), ", "))
 	db := s.DB(t, s.Login())
 	for _, q := range []string{"SET SESSION tmp_disk_table_size = 1 << 50", "SET SESSION max_error_count = 65535"} {
@@ -27,7 +25,7 @@ func diskBounded(t *testing.T, b *enginetest.Bench) {
 	if got := s.Text(t, "SELECT COUNT(*) FROM large"); got != "0" {
 		t.Errorf("%s rows of a transaction that is too large", got)
 	}
-	if onlyMariaDB(b) {
+	if onlyMariaDB(s.Bench) {
 		refused(t, db, "dbadmin", "SELECT DISTINCT CONCAT(UUID(), REPEAT('x', 1 << 20)) FROM n a, n b")
 	}
 	var kept int

@@ -14,43 +14,32 @@ import (
 	"steward/internal/engine/mysql"
 )
 
-// TestAStatementDoesNotHoldABackup: what holds a lock that the copy needs makes it
-// fail after a bounded wait; a long statement that holds none is no matter.
-func TestAStatementDoesNotHoldABackup(t *testing.T) {
-	t.Parallel()
+// backedUpBeside: what holds a lock that the copy needs makes it fail after a bounded wait; a long statement that
+// holds none is no matter. Only MariaDB's copy is bounded so.
+func backedUpBeside(t *testing.T, s *enginetest.Server) {
 	d := mysql.New(slog.New(slog.NewTextHandler(t.Output(), nil)))
-	for _, inst := range enginetest.Installations(t, d) {
-		if inst.Flavour != engine.FlavourMariaDB {
-			continue // only MariaDB's copy is bounded so
-		}
-		t.Run(inst.ID(), func(t *testing.T) {
-			t.Parallel()
-			b := enginetest.NewBench(t, d, inst, enginetest.Options{Open: open})
-			s := b.Started(t)
-			s.Exec(t, "CREATE TABLE plain (v int) ENGINE=Aria", "CREATE TABLE kept (v int)", "INSERT INTO plain VALUES (1)")
-			d.SetCopyLockWait(time.Second)
-			for _, c := range []struct {
-				name       string
-				statements []string
-				blocks     bool
-			}{
-				{"a statement that makes a table", []string{"CREATE TABLE slow ENGINE=Aria AS SELECT SLEEP(600)"}, true},
-				{"a statement that is about to write", []string{"INSERT INTO plain SELECT SLEEP(600)"}, false},
-				{"locked tables", []string{"LOCK TABLES kept WRITE, plain WRITE", "DO SLEEP(600)"}, true},
-				{"an open transaction", []string{"BEGIN", "INSERT INTO kept VALUES (1)", "DO SLEEP(600)"}, false},
-				{"a long query", []string{"SELECT SLEEP(600) FROM plain"}, false},
-			} {
-				t.Run(c.name, func(t *testing.T) { copiedBeside(t, s, c.statements, c.blocks) })
-			}
-			if err := b.Driver.Backup(t.Context(), s.Node, io.Discard, s.Pipe(t)); err != nil {
-				t.Errorf("with nobody in the way: %v", err)
-			}
-		})
+	d.SetCopyLockWait(time.Second)
+	s.Exec(t, "CREATE TABLE plain (v int) ENGINE=Aria", "CREATE TABLE beside (v int)", "INSERT INTO plain VALUES (1)")
+	for _, c := range []struct {
+		name       string
+		statements []string
+		blocks     bool
+	}{
+		{"a statement that makes a table", []string{"CREATE TABLE slow ENGINE=Aria AS SELECT SLEEP(600)"}, true},
+		{"a statement that is about to write", []string{"INSERT INTO plain SELECT SLEEP(600)"}, false},
+		{"locked tables", []string{"LOCK TABLES beside WRITE, plain WRITE", "DO SLEEP(600)"}, true},
+		{"an open transaction", []string{"BEGIN", "INSERT INTO beside VALUES (1)", "DO SLEEP(600)"}, false},
+		{"a long query", []string{"SELECT SLEEP(600) FROM plain"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) { copiedBeside(t, d, s, c.statements, c.blocks) })
+	}
+	if err := d.Backup(t.Context(), s.Node, io.Discard, s.Pipe(t)); err != nil {
+		t.Errorf("with nobody in the way: %v", err)
 	}
 }
 
 // copiedBeside backs up while the statements run, the last of them for very long.
-func copiedBeside(t *testing.T, s *enginetest.Server, statements []string, blocks bool) {
+func copiedBeside(t *testing.T, d *mysql.Driver, s *enginetest.Server, statements []string, blocks bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	conn, err := s.DB(t, s.Login()).Conn(ctx)
@@ -68,7 +57,7 @@ func copiedBeside(t *testing.T, s *enginetest.Server, statements []string, block
 	}()
 	const sleeping = "FROM information_schema.PROCESSLIST WHERE USER = 'dbadmin' AND STATE = 'User sleep'"
 	await.True(t, "the statement runs", func() bool { return adminText(t, s, "SELECT COUNT(*) "+sleeping) == "1" })
-	err = s.Bench.Driver.Backup(ctx, s.Node, io.Discard, s.Pipe(t))
+	err = d.Backup(ctx, s.Node, io.Discard, s.Pipe(t))
 	switch {
 	case blocks && !errors.Is(err, engine.ErrBlocked):
 		t.Errorf("backed up beside it: %v", err)

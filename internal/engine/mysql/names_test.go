@@ -2,13 +2,12 @@ package mysql_test
 
 import (
 	"errors"
-	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
 	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
-	"steward/internal/engine/mysql"
 )
 
 // takenNames are those that broke backups or starts of MariaDB's, in some series.
@@ -23,29 +22,12 @@ var harmlessNames = []string{
 	"xtrabackupXinfo", "ibXlogfile1", "undo_003", "undo3", "ibdata2", "aria_log", "tc.log", "backup-my.cnf", "Xtrabackup_info", "mysql_upgrade_info",
 }
 
-// TestNamesOfFiles has customers name databases as files of the server are named.
-func TestNamesOfFiles(t *testing.T) {
-	t.Parallel()
-	d := mysql.New(slog.New(slog.NewTextHandler(t.Output(), nil)))
-	for _, inst := range enginetest.Installations(t, d) {
-		t.Run(inst.ID(), func(t *testing.T) {
-			t.Parallel()
-			b := enginetest.NewBench(t, d, inst, enginetest.Options{Open: open})
-			b.Case(t, "those that break nothing survive a backup and starts", harmless)
-			if onlyMariaDB(b) {
-				b.Case(t, "those that break something are refused", taken)
-				b.Case(t, "an older database is found and fenced in", takenBefore)
-			}
-		})
-	}
-}
-
-func harmless(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+// harmlessNamed has a customer name databases as files of the server are named: they survive a backup and starts.
+func harmlessNamed(t *testing.T, s *enginetest.Server) {
+	b := s.Bench
 	names := harmlessNames
 	if !onlyMariaDB(b) {
-		names = append(names, takenNames[2:]...)
-		refused(t, s.DB(t, s.Login()), "dbadmin", "CREATE DATABASE ib_logfile1", "CREATE DATABASE ib_logfile101")
+		names = slices.Concat(names, takenNames[2:])
 	}
 	for _, name := range names {
 		s.Exec(t, "CREATE DATABASE `"+name+"`", "CREATE TABLE `"+name+"`.t (v int)", "INSERT INTO `"+name+"`.t VALUES (1)")
@@ -67,8 +49,12 @@ func harmless(t *testing.T, b *enginetest.Bench) {
 	}
 }
 
-func taken(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+// logsNamed are databases that MySQL itself refuses.
+func logsNamed(t *testing.T, s *enginetest.Server) {
+	refused(t, s.DB(t, s.Login()), "dbadmin", "CREATE DATABASE ib_logfile1", "CREATE DATABASE ib_logfile101")
+}
+
+func takenNamed(t *testing.T, s *enginetest.Server) {
 	for _, name := range takenNames {
 		refused(t, s.DB(t, s.Login()), "dbadmin", "CREATE DATABASE "+name, "CREATE OR REPLACE DATABASE "+name, "CREATE DATABASE IF NOT EXISTS "+name)
 		if _, err := asAdmin(t, s).ExecContext(t.Context(), "CREATE DATABASE "+name); err != nil {
@@ -86,8 +72,8 @@ func taken(t *testing.T, b *enginetest.Bench) {
 }
 
 // takenBefore has a server of before the names were refused.
-func takenBefore(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+func takenBefore(t *testing.T, s *enginetest.Server) {
+	b := s.Bench
 	admin := asAdmin(t, s)
 	for _, q := range []string{"DELETE FROM mysql.db WHERE Db LIKE 'xtra%' OR Db LIKE 'mariadb%' OR Db LIKE 'ib%'", "FLUSH PRIVILEGES"} {
 		if _, err := admin.ExecContext(t.Context(), q); err != nil {
@@ -95,9 +81,9 @@ func takenBefore(t *testing.T, b *enginetest.Bench) {
 		}
 	}
 	s.Exec(t, "CREATE DATABASE ib_logfile101", "CREATE TABLE ib_logfile101.t (v int)", "CREATE DATABASE saved",
-		"CREATE DATABASE ib_logfileX", "CALL steward.create_user('bob', 'bob-password-1')")
-	refused(t, s.DB(t, s.Login()), "dbadmin", "CALL steward.grant_database('ib_logfile101', 'bob')")
-	if _, err := admin.ExecContext(t.Context(), "GRANT ALL ON `ib\\_logfile101`.* TO bob"); err != nil {
+		"CREATE DATABASE ib_logfileX", "CALL steward.create_user('carol', 'carol-password-1')")
+	refused(t, s.DB(t, s.Login()), "dbadmin", "CALL steward.grant_database('ib_logfile101', 'carol')")
+	if _, err := admin.ExecContext(t.Context(), "GRANT ALL ON `ib\\_logfile101`.* TO carol"); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -110,11 +96,11 @@ func takenBefore(t *testing.T, b *enginetest.Bench) {
 		t.Errorf("a start isn't refused: %v", err)
 	}
 	s.Exec(t, "ALTER TABLE ib_logfile101.t RENAME TO saved.t")
-	bob := s.DB(t, enginetest.Login{User: "bob", Password: "bob-password-1", CA: s.CA})
-	if _, err := bob.ExecContext(t.Context(), "DROP DATABASE ib_logfile101"); err != nil {
+	carol := s.DB(t, enginetest.Login{User: "carol", Password: "carol-password-1", CA: s.CA})
+	if _, err := carol.ExecContext(t.Context(), "DROP DATABASE ib_logfile101"); err != nil {
 		t.Error(err)
 	}
-	refused(t, bob, "bob", "CREATE DATABASE ib_logfile101")
+	refused(t, carol, "carol", "CREATE DATABASE ib_logfile101")
 	refused(t, s.DB(t, s.Login()), "dbadmin", "CREATE DATABASE ib_logfile101")
 	if err := b.Driver.CheckNames(s.Node); err != nil {
 		t.Errorf("when it is gone: %v", err)

@@ -16,15 +16,13 @@ import (
 	driver "github.com/go-sql-driver/mysql"
 
 	"steward/internal/await"
-	"steward/internal/cluster"
-	"steward/internal/engine"
 	"steward/internal/engine/enginetest"
 )
 
 // outnumbered has many users of a customer's take every connection there is, and
 // want it back when they lose it: whatever we have to do works nevertheless.
-func outnumbered(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t, func(n *engine.Node) { n.ClusterSize, n.Role, n.Replication = 2, cluster.Primary, cluster.Asynch })
+func outnumbered(t *testing.T, s *enginetest.Server) {
+	b := s.Bench
 	s.Exec(t, "CREATE TABLE kept (v int)", "INSERT INTO kept VALUES (1)")
 	c := squatting(t, s)
 	await.True(t, "all connections are taken", c.full.Load)
@@ -111,7 +109,7 @@ func squatting(t *testing.T, s *enginetest.Server) *squatters {
 	const users, each = 3, 45
 	var logins []enginetest.Login
 	for i := range users {
-		l := enginetest.Login{User: fmt.Sprintf("app%d", i), Password: "app-Password-7", CA: s.CA}
+		l := enginetest.Login{User: fmt.Sprintf("app%d", i), Password: "app-Password-7"}
 		if onlyMariaDB(s.Bench) {
 			s.Exec(t, fmt.Sprintf("CALL steward.create_user('%s', '%s')", l.User, l.Password))
 		} else {

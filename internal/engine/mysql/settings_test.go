@@ -39,10 +39,8 @@ func TestWhoCounts(t *testing.T) {
 	}
 }
 
-// TestSettingsTake starts servers of several plans and compares what they run
-// with what was written: a name misspelt, a value rounded or a setting that the
-// flavour doesn't know shows here.
-func TestSettingsTake(t *testing.T) {
+// TestSettingsTakeThorough starts servers of several plans and roles, of which TestChosenSettings has one.
+func TestSettingsTakeThorough(t *testing.T) {
 	d := New(slog.New(slog.DiscardHandler))
 	for _, inst := range enginetest.Installations(t, d) {
 		b := enginetest.NewBench(t, d, inst, enginetest.Options{})
@@ -58,22 +56,21 @@ func TestSettingsTake(t *testing.T) {
 				}
 			})
 			s.Start(t)
-			session, err := d.adminWith(t.Context(), s.Node, s.Node.TemplatePassword)
-			if err != nil {
-				t.Fatal(err)
-			}
-			running, err := session.variables(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			settings, _ := settingsOf(s.Node)
-			for _, w := range settings {
-				if w.when != apart && running[w.name] != w.text() {
-					t.Errorf("%s, %d MB: %s is %q, wanted %q", inst.ID(), memory, w.name, running[w.name], w.text())
-				}
-			}
-			session.close()
+			s.Node.AdminPassword = s.Node.TemplatePassword
+			asWritten(t, s, variablesOf(t, d, s))
 			s.Kill(t)
+		}
+	}
+}
+
+// asWritten compares what a server runs with to what was written: a name misspelt, a value rounded or a setting that the
+// flavour doesn't know shows here.
+func asWritten(t *testing.T, s *enginetest.Server, running map[string]string) {
+	t.Helper()
+	settings, _ := settingsOf(s.Node)
+	for _, w := range settings {
+		if w.when != apart && running[w.name] != w.text() {
+			t.Errorf("%s, %d MB: %s is %q, wanted %q", s.Node.Installation.ID(), s.Node.Plan.MemoryMB, w.name, running[w.name], w.text())
 		}
 	}
 }
