@@ -22,6 +22,9 @@ func reading(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "data.zst.age")
 }
 
+// twoParts is how much is uploaded in two parts, of which a half can't be packed; the second has more than a mebibyte.
+const twoParts = 14 << 20
+
 // openWithin is for what is to fail, or may take that long: a busy machine takes
 // longer than the shortest of these times for what goes well.
 func openWithin(t *testing.T, b *archivetest.Bucket, timeout time.Duration) *archive.Archive {
@@ -39,7 +42,7 @@ func openWithin(t *testing.T, b *archivetest.Bucket, timeout time.Duration) *arc
 func TestBucketFails(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
-	a, unhurried, key, data := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t), content(24<<20) // more than one part
+	a, unhurried, key, data := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t), content(twoParts)
 	for name, trouble := range map[string]archivetest.Trouble{
 		"full":               {Status: http.StatusInsufficientStorage, Match: writing},
 		"full in the middle": {Status: http.StatusInsufficientStorage, Match: writing, After: 2},
@@ -85,7 +88,7 @@ func TestUploadLeft(t *testing.T) {
 	a, key := openWithin(t, b, 5*time.Second), newKey(t)
 	b.Break(archivetest.Trouble{Kind: archivetest.Reset, After: 5})
 	_, err := a.Put(t.Context(), manifest(1), key, func(w io.Writer) (platform.Copy, error) {
-		_, err := w.Write(content(48 << 20))
+		_, err := w.Write(content(twoParts))
 		return platform.Copy{}, err
 	})
 	b.Mend()
@@ -107,7 +110,7 @@ func TestUploadLeft(t *testing.T) {
 func TestBucketComesBack(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
-	a, key, data := openWithin(t, b, 2*time.Second), newKey(t), content(24<<20)
+	a, key, data := openWithin(t, b, 2*time.Second), newKey(t), content(twoParts)
 	const short = 300 * time.Millisecond
 	for name, trouble := range map[string]archivetest.Trouble{
 		"refused": {Status: http.StatusServiceUnavailable, Match: writing, After: 1, For: short},
@@ -148,7 +151,7 @@ func TestBucketComesBack(t *testing.T) {
 func TestEndOfAnUploadWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
-	a, key, data := openWithin(t, b, 5*time.Second), newKey(t), content(20<<20)
+	a, key, data := openWithin(t, b, 5*time.Second), newKey(t), content(twoParts)
 	ending := func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Query().Has("uploadId") }
 	b.Break(archivetest.Trouble{Kind: archivetest.Lose, Match: ending, For: 100 * time.Millisecond})
 	put(t, a, 1, key, data)
@@ -180,14 +183,14 @@ func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	a, unhurried, key := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t)
-	put(t, unhurried, 1, key, content(20<<20))
+	put(t, unhurried, 1, key, content(8<<20))
 	wal := archive.Segment{Cluster: 7, ArchiveID: "1", Name: "000000010000000000000001"}
-	if err := unhurried.PutSegment(t.Context(), wal, key, bytes.NewReader(content(10<<20))); err != nil {
+	if err := unhurried.PutSegment(t.Context(), wal, key, bytes.NewReader(content(8<<20))); err != nil {
 		t.Fatal(err)
 	}
 	for name, trouble := range map[string]archivetest.Trouble{
-		"reset":   {Kind: archivetest.Reset, Bytes: 5 << 20},
-		"hangs":   {Kind: archivetest.Hang, Bytes: 5 << 20},
+		"reset":   {Kind: archivetest.Reset, Bytes: 3 << 20},
+		"hangs":   {Kind: archivetest.Hang, Bytes: 3 << 20},
 		"refused": {Status: http.StatusServiceUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ func TestChosenSettings(t *testing.T) {
 	for _, inst := range enginetest.Installations(t, d) {
 		t.Run(inst.ID(), func(t *testing.T) {
 			b := enginetest.NewBench(t, d, inst, enginetest.Options{})
-			rounds := 2
+			rounds := 1
 			if enginetest.Thorough() {
 				rounds = 20
 			}

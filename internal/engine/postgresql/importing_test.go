@@ -23,7 +23,7 @@ func fakeSource(t *testing.T, answer func(b *pgproto3.Backend, query string) err
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		},
-		Username: "mover", Password: "secret", Received: &engine.Received{}, Most: 64 << 20, Silence: time.Minute,
+		Username: "mover", Password: "secret", Received: &engine.Received{}, Most: 8 << 20, Silence: time.Minute,
 	}
 }
 
@@ -47,11 +47,14 @@ func serveFake(conn net.Conn, answer func(b *pgproto3.Backend, query string) err
 	}
 }
 
-// rowsFor answers rows of one column, until most were sent.
+// rowsFor answers rows of one column, until most were sent, some hundred of them at a time.
 func rowsFor(b *pgproto3.Backend, most int, value string) error {
 	b.Send(&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("x"), DataTypeOID: 25}}})
-	for range most {
+	for i := range most {
 		b.Send(&pgproto3.DataRow{Values: [][]byte{[]byte(value)}})
+		if i%256 != 0 {
+			continue
+		}
 		if err := b.Flush(); err != nil {
 			return err
 		}
