@@ -73,22 +73,21 @@ var lockouts = map[string][]string{
 	"all databases closed": {`ALTER DATABASE defaultdb ALLOW_CONNECTIONS false`, `REVOKE ALL ON DATABASE other FROM PUBLIC, dbadmin`},
 }
 
-// lockedOut does each of them, all that steward does on such a server, and a reset.
+// lockedOut does each of them on one server, all that steward does there, and a reset.
 func lockedOut(t *testing.T, b *enginetest.Bench) {
 	names := slices.Sorted(maps.Keys(lockouts))
 	if !enginetest.Thorough() { // others each time
 		testdir.Rand(t, "lockouts").Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 		names = names[:len(names)/5]
 	}
+	s := b.Started(t)
 	for _, what := range names {
-		statements := lockouts[what]
 		t.Run(what, func(t *testing.T) {
-			s := b.Started(t)
-			s.Exec(t, "CREATE TABLE kept (v int)", "CREATE DATABASE other")
+			newDatabases(t, s)
 			l := s.Login()
 			l.Database = "other"
 			db := s.DB(t, l)
-			for _, q := range statements {
+			for _, q := range lockouts[what] {
 				if _, err := db.ExecContext(t.Context(), q); err != nil {
 					t.Log(err) // not everything can be done on every version
 				}
@@ -96,14 +95,32 @@ func lockedOut(t *testing.T, b *enginetest.Bench) {
 			db.Close()
 			s.Restart(t) // as a suspended server that is resumed
 			serves(t, s)
-			s.Node.RootPassword = "let-me-in-7K3m9Q2x"
+			s.Node.RootPassword = "let-me-in-7K3m9Q2x-" + strings.ReplaceAll(what, " ", "-")
 			if err := b.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
 				t.Fatalf("reset: %v", err)
 			}
 			comesIn(t, s)
-			s.Kill(t)
 		})
 	}
+}
+
+// newDatabases are defaultdb and other, whatever was there.
+func newDatabases(t *testing.T, s *enginetest.Server) {
+	t.Helper()
+	exec := func(sql string) [][]string {
+		t.Helper()
+		rows, err := ask(t.Context(), s.Node, sql)
+		if err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+		return rows
+	}
+	for _, row := range exec("SELECT quote_ident(datname) FROM pg_database WHERE datdba <> 'steward'::regrole") {
+		exec("ALTER DATABASE " + row[0] + " IS_TEMPLATE false")
+		exec("DROP DATABASE " + row[0] + " WITH (FORCE)")
+	}
+	exec("CREATE DATABASE defaultdb OWNER dbadmin")
+	s.Exec(t, "CREATE TABLE kept (v int)", "CREATE DATABASE other")
 }
 
 // serves does what steward does with a server that runs.
