@@ -29,11 +29,13 @@ import (
 type bucket struct {
 	name string
 	url  string
+	// bytes are enough for what happens in parts.
+	bytes int
 }
 
 func buckets(t *testing.T) []bucket {
 	t.Helper()
-	return []bucket{{"folder", "file://" + filepath.ToSlash(filepath.Join(t.TempDir(), "backups"))}, {"s3", newBucket(t).URL()}}
+	return []bucket{{"folder", "file://" + filepath.ToSlash(filepath.Join(t.TempDir(), "backups")), 2 << 20}, {"s3", newBucket(t).URL(), twoParts}}
 }
 
 // TestMain lets this process use the tests' buckets, which all take the same key.
@@ -113,7 +115,7 @@ func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, b := range buckets(t) {
 		t.Run(b.name, func(t *testing.T) {
-			a, key, data := open(t, b.url), newKey(t), content(twoParts)
+			a, key, data := open(t, b.url), newKey(t), content(b.bytes)
 			m := put(t, a, 1, key, data)
 			if m.Bytes != int64(len(data)) || m.StoredBytes <= 0 || m.StoredBytes >= m.Bytes*3/4 {
 				t.Errorf("%d bytes stored as %d", m.Bytes, m.StoredBytes)
@@ -208,15 +210,15 @@ func TestUnfinished(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			for name, write := range map[string]archive.Source{
 				"the writer fails": func(w io.Writer) (platform.Copy, error) {
-					_, err := w.Write(content(12 << 20))
+					_, err := w.Write(content(b.bytes))
 					return platform.Copy{}, errors.Join(failure, err)
 				},
 				"cancelled": func(w io.Writer) (platform.Copy, error) {
-					if _, err := w.Write(content(12 << 20)); err != nil {
+					if _, err := w.Write(content(b.bytes)); err != nil {
 						return platform.Copy{}, err
 					}
 					cancel()
-					_, err := w.Write(content(12 << 20))
+					_, err := w.Write(content(1 << 20))
 					return platform.Copy{}, errors.Join(err, ctx.Err())
 				},
 			} {

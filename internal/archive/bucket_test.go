@@ -41,17 +41,29 @@ func openWithin(t *testing.T, b *archivetest.Bucket, timeout time.Duration) *arc
 // where; and once the bucket is back there is one, and nothing else.
 func TestBucketFails(t *testing.T) {
 	t.Parallel()
-	b := newBucket(t)
-	a, unhurried, key, data := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t), content(twoParts)
-	for name, trouble := range map[string]archivetest.Trouble{
-		"full":               {Status: http.StatusInsufficientStorage, Match: writing},
+	bucketFails(t, map[string]archivetest.Trouble{
 		"full in the middle": {Status: http.StatusInsufficientStorage, Match: writing, After: 2},
+		"reset in a part":    {Kind: archivetest.Reset, Match: writing, After: 1, Bytes: 1 << 20},
+		"hangs":              {Kind: archivetest.Hang, Match: writing, After: 2, Bytes: 1 << 20},
+	})
+}
+
+// TestBucketFailsThorough: at other moments, and in other ways.
+func TestBucketFailsThorough(t *testing.T) {
+	t.Parallel()
+	bucketFails(t, map[string]archivetest.Trouble{
+		"full":               {Status: http.StatusInsufficientStorage, Match: writing},
 		"refused at the end": {Status: http.StatusServiceUnavailable, Match: writing, After: 3},
 		"broken":             {Status: http.StatusInternalServerError, Match: writing, After: 1},
-		"reset in a part":    {Kind: archivetest.Reset, Match: writing, After: 1, Bytes: 1 << 20},
 		"reset and away":     {Kind: archivetest.Reset, After: 4},
-		"hangs":              {Kind: archivetest.Hang, Match: writing, After: 2, Bytes: 1 << 20},
-	} {
+	})
+}
+
+func bucketFails(t *testing.T, troubles map[string]archivetest.Trouble) {
+	t.Helper()
+	b := newBucket(t)
+	a, unhurried, key, data := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t), content(twoParts)
+	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
 			b.Break(trouble)
 			_, err := a.Put(t.Context(), manifest(1), key, func(w io.Writer) (platform.Copy, error) {
@@ -109,14 +121,33 @@ func TestUploadLeft(t *testing.T) {
 // TestBucketComesBack: what passes by is waited for, without beginning anew.
 func TestBucketComesBack(t *testing.T) {
 	t.Parallel()
+	bucketComesBack(t, map[string]archivetest.Trouble{
+		"reset": {Kind: archivetest.Reset, Match: writing, After: 2, Bytes: 1 << 20},
+	}, map[string]archivetest.Trouble{
+		"broken off": {Kind: archivetest.Reset, Match: reading, Bytes: 2 << 20},
+		"silent":     {Kind: archivetest.Hang, Match: reading, Bytes: 2 << 20},
+	})
+}
+
+// TestBucketComesBackThorough: what passes by in other ways.
+func TestBucketComesBackThorough(t *testing.T) {
+	t.Parallel()
+	bucketComesBack(t, map[string]archivetest.Trouble{
+		"refused": {Status: http.StatusServiceUnavailable, Match: writing, After: 1},
+	}, map[string]archivetest.Trouble{
+		"refused":       {Status: http.StatusServiceUnavailable, Match: reading},
+		"at the end of": {Kind: archivetest.Reset, Match: reading, Bytes: 1 << 30},
+	})
+}
+
+func bucketComesBack(t *testing.T, puts, gets map[string]archivetest.Trouble) {
+	t.Helper()
 	b := newBucket(t)
 	a, key, data := openWithin(t, b, 2*time.Second), newKey(t), content(twoParts)
 	const short = 300 * time.Millisecond
-	for name, trouble := range map[string]archivetest.Trouble{
-		"refused": {Status: http.StatusServiceUnavailable, Match: writing, After: 1, For: short},
-		"reset":   {Kind: archivetest.Reset, Match: writing, After: 2, Bytes: 1 << 20, For: short},
-	} {
+	for name, trouble := range puts {
 		t.Run("put, "+name, func(t *testing.T) {
+			trouble.For = short
 			b.Break(trouble)
 			put(t, a, 1, key, data)
 			if !b.Struck() {
@@ -128,15 +159,13 @@ func TestBucketComesBack(t *testing.T) {
 			}
 		})
 	}
-	for name, trouble := range map[string]archivetest.Trouble{
-		"refused":       {Status: http.StatusServiceUnavailable, Match: reading, For: short},
-		"broken off":    {Kind: archivetest.Reset, Match: reading, Bytes: 3 << 20, For: short},
-		"silent":        {Kind: archivetest.Hang, Match: reading, Bytes: 3 << 20, For: short},
-		"at the end of": {Kind: archivetest.Reset, Match: reading, Bytes: 1 << 30, For: short},
-	} {
+	data = data[:6<<20]
+	put(t, a, 2, key, data)
+	for name, trouble := range gets {
 		t.Run("get, "+name, func(t *testing.T) {
+			trouble.For = short
 			b.Break(trouble)
-			if got, err := get(t, a, 1, key); err != nil || !bytes.Equal(got, data) {
+			if got, err := get(t, a, 2, key); err != nil || !bytes.Equal(got, data) {
 				t.Errorf("%d bytes, %v", len(got), err)
 			}
 			if !b.Struck() {
