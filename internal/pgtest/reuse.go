@@ -89,7 +89,8 @@ const looksNew = `SELECT bool_and(gone) AND %s = %d AND (SELECT sum(pg_relation_
 		SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()) AS others`
 
 // restart are statements that set sequences to where they are.
-const restart = `SELECT format('SELECT setval(%L, %s, %L)', format('%I.%I', schemaname, sequencename), coalesce(last_value, start_value), last_value IS NOT NULL) FROM pg_sequences`
+const restart = `SELECT format('SELECT setval(%L, %s, %L)', format('%I.%I', schemaname, sequencename),
+	coalesce(last_value, start_value), last_value IS NOT NULL) FROM pg_sequences`
 
 // emptying reads from a new database what empties one.
 func emptying(ctx context.Context, conn *pgx.Conn) (emptied, error) {
@@ -98,7 +99,8 @@ func emptying(ctx context.Context, conn *pgx.Conn) (emptied, error) {
 	if err := conn.QueryRow(ctx, "SELECT "+definitions).Scan(&there); err != nil {
 		return failed(err)
 	}
-	tables, err := texts(ctx, conn, `SELECT format('%I.%I', schemaname, tablename) FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`)
+	tables, err := texts(ctx, conn, `SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+		WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`)
 	if err != nil {
 		return failed(err)
 	}

@@ -157,11 +157,11 @@ func relations(ctx context.Context, conn *pgconn.PgConn) (tables, indexes []rela
 		}
 		if row[2] == "t" {
 			r.check = "SELECT blkno, msg FROM verify_heapam(" + r.oid + ", check_toast := true) LIMIT 3"
-			r.checks = "SELECT FROM unnest('{%s}'::regclass[]) AS one, verify_heapam(one, check_toast := true) LIMIT 1"
+			r.checks = "SELECT 1 FROM unnest('{%s}'::regclass[]) AS one, verify_heapam(one, check_toast := true) LIMIT 1"
 			tables = append(tables, r)
 		} else {
 			r.check = "SELECT '', '' FROM bt_index_check(" + r.oid + ", true) AS done WHERE done IS NULL"
-			r.checks = "SELECT FROM unnest('{%s}'::regclass[]) AS one WHERE bt_index_check(one, true) IS NULL"
+			r.checks = "SELECT 1 FROM unnest('{%s}'::regclass[]) AS one WHERE bt_index_check(one, true) IS NULL"
 			indexes = append(indexes, r)
 		}
 	}
@@ -188,7 +188,8 @@ func (c *databaseCheck) findings(ctx context.Context, all []relation) ([]string,
 	return found, nil
 }
 
-// sound reports whether nothing is found in any relation of a group, and none takes too long: else they have to be looked at one by one.
+// sound reports whether nothing is found in any relation of a group, and none takes too long: else they have to be looked at
+// one by one.
 func (c *databaseCheck) sound(ctx context.Context, group []relation) (bool, error) {
 	if len(group) == 1 {
 		return false, nil

@@ -23,7 +23,7 @@ func fakeSource(t *testing.T, answer func(b *pgproto3.Backend, query string) err
 		Dial: func(ctx context.Context) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", address)
 		},
-		Username: "mover", Password: "secret", Received: &engine.Received{}, Most: 8 << 20, Silence: time.Minute,
+		Username: "mover", Password: "secret", Received: &engine.Received{}, Most: 64 << 20, Silence: time.Minute,
 	}
 }
 
@@ -100,7 +100,8 @@ func TestHostileSources(t *testing.T) {
 				_, err = conn.CopyTo(ctx, io.Discard, "COPY t TO STDOUT")
 				return sourceFailed(s, err)
 			},
-			want: "more than the database has room for",
+			change: func(s *engine.Source) { s.Most = 8 << 20 },
+			want:   "more than the database has room for",
 		},
 		"silence": {
 			answer: func(b *pgproto3.Backend, _ string) error { _, err := b.Receive(); return err },
