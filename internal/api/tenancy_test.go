@@ -529,10 +529,10 @@ func (b *bench) asReference(t *testing.T, all []tenantOperation, owner, stranger
 	}
 }
 
-// TestForeignIDsTakeAsLong: how long an answer takes doesn't tell an id of another
+// TestForeignIDsTakeAsLongThorough: how long an answer takes doesn't tell an id of another
 // account's from one that nobody has. The same questions to the store, which TestTenancy
 // demands, are the reason; this measures what comes of it.
-func TestForeignIDsTakeAsLong(t *testing.T) {
+func TestForeignIDsTakeAsLongThorough(t *testing.T) {
 	t.Parallel()
 	b, _, all, mallory := newTenancy(t)
 	alice := &tenant{name: "alpha", token: b.full}

@@ -27,23 +27,30 @@ import (
 	"steward/internal/testnet"
 )
 
-// TestStartAndStopLeaveNothing starts and stops the process a hundred times, with both gateways, and finds
+// TestStartAndStopLeaveNothing starts and stops the process a few times, with both gateways, and finds
 // no goroutine, descriptor, lease, shard, child process or file more than after the
-// first few times, and no process once all is stopped.
-func TestStartAndStopLeaveNothing(t *testing.T) {
+// first times, and no process once all is stopped.
+func TestStartAndStopLeaveNothing(t *testing.T) { startAndStopWithEach(t, 7) }
+
+// TestStartAndStopLeaveNothingThorough finds what is left by chance, too.
+func TestStartAndStopLeaveNothingThorough(t *testing.T) { startAndStopWithEach(t, 50) }
+
+func startAndStopWithEach(t *testing.T, times int) {
+	t.Helper()
+	testdir.NeedsServers(t)
 	for _, driver := range []string{config.GatewayKernel, config.GatewayHAProxy} {
 		t.Run(driver, func(t *testing.T) {
 			if driver == config.GatewayKernel {
 				testnet.Need(t)
 			}
-			startAndStop(t, driver)
+			startAndStop(t, driver, times)
 		})
 	}
 }
 
 func TestMain(m *testing.M) { testnet.Main(m) }
 
-func startAndStop(t *testing.T, driver string) {
+func startAndStop(t *testing.T, driver string, times int) {
 	o := Options{Data: filepath.Join(testdir.New(t, "steward-app-"), "data"), Listen: "127.0.0.1:0", Config: config.Default(), Out: io.Discard, Log: io.Discard}
 	first := testdir.Ports(t, 4)
 	o.Gateway.Ports = fmt.Sprintf("%d-%d", first, first+3)
@@ -63,10 +70,6 @@ func startAndStop(t *testing.T, driver string) {
 		}
 	})
 	const warm = 3
-	times := 50
-	if testing.Short() {
-		times = 10
-	}
 	var before remains
 	var ignore goleak.Option
 	began := time.Now()

@@ -29,11 +29,13 @@ import (
 type bucket struct {
 	name string
 	url  string
+	// bytes are enough for what happens in parts.
+	bytes int
 }
 
 func buckets(t *testing.T) []bucket {
 	t.Helper()
-	return []bucket{{"folder", "file://" + filepath.ToSlash(filepath.Join(t.TempDir(), "backups"))}, {"s3", newBucket(t).URL()}}
+	return []bucket{{"folder", "file://" + filepath.ToSlash(filepath.Join(t.TempDir(), "backups")), 2 << 20}, {"s3", newBucket(t).URL(), twoParts}}
 }
 
 // TestMain lets this process use the tests' buckets, which all take the same key.
@@ -113,7 +115,7 @@ func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, b := range buckets(t) {
 		t.Run(b.name, func(t *testing.T) {
-			a, key, data := open(t, b.url), newKey(t), content(11<<20)
+			a, key, data := open(t, b.url), newKey(t), content(b.bytes)
 			m := put(t, a, 1, key, data)
 			if m.Bytes != int64(len(data)) || m.StoredBytes <= 0 || m.StoredBytes >= m.Bytes*3/4 {
 				t.Errorf("%d bytes stored as %d", m.Bytes, m.StoredBytes)
@@ -163,7 +165,7 @@ func TestRoundTrip(t *testing.T) {
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	a, key, data := open(t, "file://"+dir), newKey(t), content(300<<10)
+	a, key, data := open(t, "file://"+dir), newKey(t), content(200<<10)
 	put(t, a, 1, key, data)
 	file := filepath.Join(dir, "clusters/7/backups/1/data.zst.age")
 	whole, err := os.ReadFile(file)
@@ -208,15 +210,15 @@ func TestUnfinished(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			for name, write := range map[string]archive.Source{
 				"the writer fails": func(w io.Writer) (platform.Copy, error) {
-					_, err := w.Write(content(12 << 20))
+					_, err := w.Write(content(b.bytes))
 					return platform.Copy{}, errors.Join(failure, err)
 				},
 				"cancelled": func(w io.Writer) (platform.Copy, error) {
-					if _, err := w.Write(content(12 << 20)); err != nil {
+					if _, err := w.Write(content(b.bytes)); err != nil {
 						return platform.Copy{}, err
 					}
 					cancel()
-					_, err := w.Write(content(12 << 20))
+					_, err := w.Write(content(1 << 20))
 					return platform.Copy{}, errors.Join(err, ctx.Err())
 				},
 			} {
@@ -242,11 +244,11 @@ func TestMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	_, err := a.Put(t.Context(), manifest(1), key, func(w io.Writer) (c platform.Copy, err error) {
-		for i := range 200 {
+		for i := range 100 {
 			if _, err := w.Write(piece); err != nil {
 				return c, err
 			}
-			if i == 150 {
+			if i == 90 {
 				runtime.GC()
 				runtime.ReadMemStats(&during)
 			}
@@ -256,8 +258,8 @@ func TestMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if grown := int64(during.HeapAlloc) - int64(before.HeapAlloc); grown > 64<<20 {
-		t.Errorf("%d MiB are held in the middle of 200", grown>>20)
+	if grown := int64(during.HeapAlloc) - int64(before.HeapAlloc); grown > 32<<20 {
+		t.Errorf("%d MiB are held towards the end of 100", grown>>20)
 	}
 }
 

@@ -22,6 +22,9 @@ func reading(r *http.Request) bool {
 	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "data.zst.age")
 }
 
+// twoParts is how much is uploaded in two parts, of which a half can't be packed; the second has more than a mebibyte.
+const twoParts = 14 << 20
+
 // openWithin is for what is to fail, or may take that long: a busy machine takes
 // longer than the shortest of these times for what goes well.
 func openWithin(t *testing.T, b *archivetest.Bucket, timeout time.Duration) *archive.Archive {
@@ -38,17 +41,29 @@ func openWithin(t *testing.T, b *archivetest.Bucket, timeout time.Duration) *arc
 // where; and once the bucket is back there is one, and nothing else.
 func TestBucketFails(t *testing.T) {
 	t.Parallel()
-	b := newBucket(t)
-	a, unhurried, key, data := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t), content(24<<20) // more than one part
-	for name, trouble := range map[string]archivetest.Trouble{
-		"full":               {Status: http.StatusInsufficientStorage, Match: writing},
+	bucketFails(t, map[string]archivetest.Trouble{
 		"full in the middle": {Status: http.StatusInsufficientStorage, Match: writing, After: 2},
+		"reset in a part":    {Kind: archivetest.Reset, Match: writing, After: 1, Bytes: 1 << 20},
+		"hangs":              {Kind: archivetest.Hang, Match: writing, After: 2, Bytes: 1 << 20},
+	})
+}
+
+// TestBucketFailsThorough: at other moments, and in other ways.
+func TestBucketFailsThorough(t *testing.T) {
+	t.Parallel()
+	bucketFails(t, map[string]archivetest.Trouble{
+		"full":               {Status: http.StatusInsufficientStorage, Match: writing},
 		"refused at the end": {Status: http.StatusServiceUnavailable, Match: writing, After: 3},
 		"broken":             {Status: http.StatusInternalServerError, Match: writing, After: 1},
-		"reset in a part":    {Kind: archivetest.Reset, Match: writing, After: 1, Bytes: 1 << 20},
 		"reset and away":     {Kind: archivetest.Reset, After: 4},
-		"hangs":              {Kind: archivetest.Hang, Match: writing, After: 2, Bytes: 1 << 20},
-	} {
+	})
+}
+
+func bucketFails(t *testing.T, troubles map[string]archivetest.Trouble) {
+	t.Helper()
+	b := newBucket(t)
+	a, unhurried, key, data := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t), content(twoParts)
+	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
 			b.Break(trouble)
 			_, err := a.Put(t.Context(), manifest(1), key, func(w io.Writer) (platform.Copy, error) {
@@ -85,7 +100,7 @@ func TestUploadLeft(t *testing.T) {
 	a, key := openWithin(t, b, 5*time.Second), newKey(t)
 	b.Break(archivetest.Trouble{Kind: archivetest.Reset, After: 5})
 	_, err := a.Put(t.Context(), manifest(1), key, func(w io.Writer) (platform.Copy, error) {
-		_, err := w.Write(content(48 << 20))
+		_, err := w.Write(content(twoParts))
 		return platform.Copy{}, err
 	})
 	b.Mend()
@@ -106,14 +121,33 @@ func TestUploadLeft(t *testing.T) {
 // TestBucketComesBack: what passes by is waited for, without beginning anew.
 func TestBucketComesBack(t *testing.T) {
 	t.Parallel()
+	bucketComesBack(t, map[string]archivetest.Trouble{
+		"reset": {Kind: archivetest.Reset, Match: writing, After: 2, Bytes: 1 << 20},
+	}, map[string]archivetest.Trouble{
+		"broken off": {Kind: archivetest.Reset, Match: reading, Bytes: 2 << 20},
+		"silent":     {Kind: archivetest.Hang, Match: reading, Bytes: 2 << 20},
+	})
+}
+
+// TestBucketComesBackThorough: what passes by in other ways.
+func TestBucketComesBackThorough(t *testing.T) {
+	t.Parallel()
+	bucketComesBack(t, map[string]archivetest.Trouble{
+		"refused": {Status: http.StatusServiceUnavailable, Match: writing, After: 1},
+	}, map[string]archivetest.Trouble{
+		"refused":       {Status: http.StatusServiceUnavailable, Match: reading},
+		"at the end of": {Kind: archivetest.Reset, Match: reading, Bytes: 1 << 30},
+	})
+}
+
+func bucketComesBack(t *testing.T, puts, gets map[string]archivetest.Trouble) {
+	t.Helper()
 	b := newBucket(t)
-	a, key, data := openWithin(t, b, 2*time.Second), newKey(t), content(24<<20)
+	a, key, data := openWithin(t, b, 2*time.Second), newKey(t), content(twoParts)
 	const short = 300 * time.Millisecond
-	for name, trouble := range map[string]archivetest.Trouble{
-		"refused": {Status: http.StatusServiceUnavailable, Match: writing, After: 1, For: short},
-		"reset":   {Kind: archivetest.Reset, Match: writing, After: 2, Bytes: 1 << 20, For: short},
-	} {
+	for name, trouble := range puts {
 		t.Run("put, "+name, func(t *testing.T) {
+			trouble.For = short
 			b.Break(trouble)
 			put(t, a, 1, key, data)
 			if !b.Struck() {
@@ -125,15 +159,13 @@ func TestBucketComesBack(t *testing.T) {
 			}
 		})
 	}
-	for name, trouble := range map[string]archivetest.Trouble{
-		"refused":       {Status: http.StatusServiceUnavailable, Match: reading, For: short},
-		"broken off":    {Kind: archivetest.Reset, Match: reading, Bytes: 3 << 20, For: short},
-		"silent":        {Kind: archivetest.Hang, Match: reading, Bytes: 3 << 20, For: short},
-		"at the end of": {Kind: archivetest.Reset, Match: reading, Bytes: 1 << 30, For: short},
-	} {
+	data = data[:6<<20]
+	put(t, a, 2, key, data)
+	for name, trouble := range gets {
 		t.Run("get, "+name, func(t *testing.T) {
+			trouble.For = short
 			b.Break(trouble)
-			if got, err := get(t, a, 1, key); err != nil || !bytes.Equal(got, data) {
+			if got, err := get(t, a, 2, key); err != nil || !bytes.Equal(got, data) {
 				t.Errorf("%d bytes, %v", len(got), err)
 			}
 			if !b.Struck() {
@@ -148,7 +180,7 @@ func TestBucketComesBack(t *testing.T) {
 func TestEndOfAnUploadWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
-	a, key, data := openWithin(t, b, 5*time.Second), newKey(t), content(20<<20)
+	a, key, data := openWithin(t, b, 5*time.Second), newKey(t), content(twoParts)
 	ending := func(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Query().Has("uploadId") }
 	b.Break(archivetest.Trouble{Kind: archivetest.Lose, Match: ending, For: 100 * time.Millisecond})
 	put(t, a, 1, key, data)
@@ -180,14 +212,14 @@ func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	a, unhurried, key := openWithin(t, b, 200*time.Millisecond), open(t, b.URL()), newKey(t)
-	put(t, unhurried, 1, key, content(20<<20))
+	put(t, unhurried, 1, key, content(8<<20))
 	wal := archive.Segment{Cluster: 7, ArchiveID: "1", Name: "000000010000000000000001"}
-	if err := unhurried.PutSegment(t.Context(), wal, key, bytes.NewReader(content(10<<20))); err != nil {
+	if err := unhurried.PutSegment(t.Context(), wal, key, bytes.NewReader(content(8<<20))); err != nil {
 		t.Fatal(err)
 	}
 	for name, trouble := range map[string]archivetest.Trouble{
-		"reset":   {Kind: archivetest.Reset, Bytes: 5 << 20},
-		"hangs":   {Kind: archivetest.Hang, Bytes: 5 << 20},
+		"reset":   {Kind: archivetest.Reset, Bytes: 3 << 20},
+		"hangs":   {Kind: archivetest.Hang, Bytes: 3 << 20},
 		"refused": {Status: http.StatusServiceUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,7 +35,7 @@ type terminal struct {
 
 func newTerminal(t *testing.T) terminal {
 	t.Helper()
-	data, url := t.TempDir(), pgtest.URL(t)
+	data, url := t.TempDir(), pgtest.MigratedURL(t)
 	sealer, err := seal.Open(t.Context(), filepath.Join(data, "seal.key"))
 	if err != nil {
 		t.Fatal(err)

@@ -88,7 +88,7 @@ func TestMaintenanceOfAYear(t *testing.T) {
 		}
 		found := time.Time{} // since when there is something to do and somebody there to do it
 		done := 0
-		for ; now.Before(year); now = now.Add(20 * time.Minute) {
+		for ; now.Before(year); now = now.Add(40 * time.Minute) {
 			c.Status = cluster.Active
 			if away[now.YearDay()-1] {
 				c.Status, found = cluster.Suspended, time.Time{}

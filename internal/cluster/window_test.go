@@ -88,7 +88,7 @@ func TestWindowsOfAYear(t *testing.T) {
 		if monthly := w.Frequency == cluster.Monthly; len(months) != 12 || monthly && windows != 12 || !monthly && windows < 52 {
 			t.Fatalf("%d windows in %d months of %d", windows, len(months), now.Year())
 		}
-		stride := time.Duration(rapid.IntRange(31, 177).Draw(t, "minutes between looks")) * time.Minute
+		stride := time.Duration(rapid.IntRange(61, 277).Draw(t, "minutes between looks")) * time.Minute
 		for ; now.Before(year); now = now.Add(stride) {
 			start, end := w.Current(now)
 			if local, _ := w.Current(now.In(berlin)); !local.Equal(start) {

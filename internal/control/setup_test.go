@@ -21,6 +21,9 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
+// cheap is a cost of passwords for tests: a real hash takes half a second of the processor with the race detector.
+var cheap = control.PasswordCost{MemoryKiB: 64, Passes: 1, Lanes: 1}
+
 // bench is the use cases over a store of the test's own.
 type bench struct {
 	*control.Control
@@ -50,7 +53,7 @@ func newBench(t *testing.T, change ...func(*control.Deps)) *bench {
 	}
 	deps := control.Deps{
 		Store: b.store, Catalog: plans, Ports: [2]int{21000, 21099}, Logger: slog.New(slog.DiscardHandler),
-		Now: func() time.Time { return b.now },
+		Now: func() time.Time { return b.now }, PasswordCost: cheap,
 		Enqueue: func(_ context.Context, _ *store.Tx, id operation.ID) error {
 			b.waking.Lock()
 			defer b.waking.Unlock()

@@ -163,44 +163,52 @@ func restoreFaults(b *bench, after bool) map[string]func() {
 // and with a new one, the same comes of it as without.
 func TestBackupsGoOnAfterAFault(t *testing.T) {
 	t.Parallel()
+	backupsGoOnAfter(t, failures)
+}
+
+func TestBackupsGoOnAfterAFaultThorough(t *testing.T) {
+	t.Parallel()
+	backupsGoOnAfter(t, otherFailures)
+}
+
+func backupsGoOnAfter(t *testing.T, failures []failure) {
+	t.Helper()
 	b := newBench(t, quick)
-	for _, after := range []bool{false, true} {
-		for _, restarted := range []bool{false, true} {
-			for name := range backupFaults(b, after) {
-				what := fmt.Sprintf("%s after=%v restarted=%v", name, after, restarted)
-				c := b.active()
-				b.hold(c, what)
-				b.snapshot(c, "s")
-				b.failOnce(backupFaults(b, after)[name], restarted)
-				if o := b.runToEnd(); o.Status != operation.Finished {
-					t.Errorf("%s: %+v", what, o)
-				}
-				b.mustServe(c.ID)
-				kept := b.backups(c)
-				if len(kept) != 1 || kept[0].State != backup.Complete {
-					t.Fatalf("%s: %+v", what, kept)
-				}
-				b.hold(c, "lost")
-				b.restore(c, kept[0])
-				b.runToEnd()
-				b.mustHold(c, what)
+	for _, f := range failures {
+		for name := range backupFaults(b, f.after) {
+			what := fmt.Sprintf("%s after=%v restarted=%v", name, f.after, f.death)
+			c := b.active()
+			b.hold(c, what)
+			b.snapshot(c, "s")
+			b.failOnce(backupFaults(b, f.after)[name], f.death)
+			if o := b.runToEnd(); o.Status != operation.Finished {
+				t.Errorf("%s: %+v", what, o)
 			}
-			for name := range restoreFaults(b, after) {
-				what := fmt.Sprintf("%s after=%v restarted=%v", name, after, restarted)
-				c := b.active()
-				b.hold(c, what)
-				kept := b.keep(c, "s")
-				b.hold(c, "lost")
-				b.restore(c, kept)
-				b.failOnce(restoreFaults(b, after)[name], restarted)
-				if o := b.runToEnd(); o.Status != operation.Finished {
-					t.Errorf("%s: %+v", what, o)
-				}
-				b.mustServe(c.ID)
-				b.mustHold(c, what)
-				if real, _ := b.world.Cluster(c.ID); real.Aside == nil || real.Aside.Data != "lost" {
-					t.Errorf("%s: set aside is %+v", what, real.Aside)
-				}
+			b.mustServe(c.ID)
+			kept := b.backups(c)
+			if len(kept) != 1 || kept[0].State != backup.Complete {
+				t.Fatalf("%s: %+v", what, kept)
+			}
+			b.hold(c, "lost")
+			b.restore(c, kept[0])
+			b.runToEnd()
+			b.mustHold(c, what)
+		}
+		for name := range restoreFaults(b, f.after) {
+			what := fmt.Sprintf("%s after=%v restarted=%v", name, f.after, f.death)
+			c := b.active()
+			b.hold(c, what)
+			kept := b.keep(c, "s")
+			b.hold(c, "lost")
+			b.restore(c, kept)
+			b.failOnce(restoreFaults(b, f.after)[name], f.death)
+			if o := b.runToEnd(); o.Status != operation.Finished {
+				t.Errorf("%s: %+v", what, o)
+			}
+			b.mustServe(c.ID)
+			b.mustHold(c, what)
+			if real, _ := b.world.Cluster(c.ID); real.Aside == nil || real.Aside.Data != "lost" {
+				t.Errorf("%s: set aside is %+v", what, real.Aside)
 			}
 		}
 	}

@@ -74,29 +74,37 @@ func TestFork(t *testing.T) {
 // and with a new one; what a customer wrote once let in is never lost.
 func TestForksGoOnAfterAFault(t *testing.T) {
 	t.Parallel()
+	forksGoOnAfter(t, failures)
+}
+
+func TestForksGoOnAfterAFaultThorough(t *testing.T) {
+	t.Parallel()
+	forksGoOnAfter(t, otherFailures)
+}
+
+func forksGoOnAfter(t *testing.T, failures []failure) {
+	t.Helper()
 	b := newBench(t, quick)
 	c := b.active()
 	b.hold(c, "one")
 	kept := b.keep(c, "s")
-	for _, after := range []bool{false, true} {
-		for _, restarted := range []bool{false, true} {
-			for name := range restoreFaults(b, after) {
-				made := b.fork(c, nil)
-				b.failOnce(restoreFaults(b, after)[name], restarted)
-				if real, ok := b.world.Cluster(made.ID); ok && real.Routed {
-					b.hold(made, "written since")
-				}
-				if o := b.runToEnd(); o.Status != operation.Finished {
-					t.Errorf("%s after=%v restarted=%v: %+v", name, after, restarted, o)
-				}
-				want := "one"
-				if real, _ := b.world.Cluster(made.ID); real.Data == "written since" {
-					want = real.Data
-				} else if name == string(memplatform.StepRoute) && after {
-					t.Error("what was written since is lost")
-				}
-				b.mustBeFork(made, c, kept, want)
+	for _, f := range failures {
+		for name := range restoreFaults(b, f.after) {
+			made := b.fork(c, nil)
+			b.failOnce(restoreFaults(b, f.after)[name], f.death)
+			if real, ok := b.world.Cluster(made.ID); ok && real.Routed {
+				b.hold(made, "written since")
 			}
+			if o := b.runToEnd(); o.Status != operation.Finished {
+				t.Errorf("%s after=%v restarted=%v: %+v", name, f.after, f.death, o)
+			}
+			want := "one"
+			if real, _ := b.world.Cluster(made.ID); real.Data == "written since" {
+				want = real.Data
+			} else if name == string(memplatform.StepRoute) && f.after {
+				t.Error("what was written since is lost")
+			}
+			b.mustBeFork(made, c, kept, want)
 		}
 	}
 }

@@ -184,37 +184,63 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestEveryStepMayFail fails each step once, before and after it did its work,
-// with an error and with the death of the process; the next run, by a new
-// process after a death, must finish the work.
+// failure is how a step fails: before or after it did its work, with an error or with the death of the process.
+type failure struct{ after, death bool }
+
+// failures are each before and after, and with both ends; otherFailures the rest of them.
+var (
+	failures      = []failure{{after: false, death: false}, {after: true, death: true}}
+	otherFailures = []failure{{after: false, death: true}, {after: true, death: false}}
+)
+
+// TestEveryStepMayFail fails each step once; the next run, by a new process after a
+// death, must finish the work.
 func TestEveryStepMayFail(t *testing.T) {
 	t.Parallel()
+	everyStepMayFail(t, failures)
+}
+
+func TestEveryStepMayFailThorough(t *testing.T) {
+	t.Parallel()
+	everyStepMayFail(t, otherFailures)
+}
+
+func everyStepMayFail(t *testing.T, failures []failure) {
+	t.Helper()
 	for _, r := range requests {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, quick)
-		steps:
-			for _, step := range memplatform.Steps {
-				for _, after := range []bool{false, true} {
-					for _, death := range []bool{false, true} {
-						name := fmt.Sprintf("%s after=%v death=%v", step, after, death)
-						c := r.begin(b)
-						met := b.strike(memplatform.Fault{Step: step, After: after, Times: 1}, death)
-						o := b.runToEnd()
-						if r.done(b, c); t.Failed() {
-							t.Fatalf("%s: %+v", name, o)
-						}
-						if o.Status != operation.Finished || o.Message != r.message {
-							t.Errorf("%s: event %+v", name, o)
-						}
-						if !met {
-							continue steps // which the request doesn't come to
-						}
+			for _, step := range b.stepsOf(r) {
+				for _, f := range failures {
+					name := fmt.Sprintf("%s after=%v death=%v", step, f.after, f.death)
+					c := r.begin(b)
+					met := b.strike(memplatform.Fault{Step: step, After: f.after, Times: 1}, f.death)
+					o := b.runToEnd()
+					if r.done(b, c); t.Failed() {
+						t.Fatalf("%s: %+v", name, o)
+					}
+					if o.Status != operation.Finished || o.Message != r.message || !met {
+						t.Errorf("%s: event %+v, come to: %v", name, o, met)
 					}
 				}
 			}
 		})
 	}
+}
+
+// stepsOf are those that a request comes to.
+func (b *bench) stepsOf(r request) []memplatform.Step {
+	b.t.Helper()
+	c := r.begin(b)
+	before := len(b.driver.Done())
+	b.runToEnd()
+	r.done(b, c)
+	done := b.driver.Done()[before:]
+	if len(done) == 0 {
+		b.t.Fatalf("%s comes to no step", r.name)
+	}
+	return slices.DeleteFunc(slices.Clone(memplatform.Steps), func(s memplatform.Step) bool { return !slices.Contains(done, s) })
 }
 
 // strike runs the last operation once with the fault placed. A death ends the
@@ -245,29 +271,42 @@ func (b *bench) strike(f memplatform.Fault, death bool) (met bool) {
 // the truth about the database, and leave nothing half-made.
 func TestGivingUp(t *testing.T) {
 	t.Parallel()
+	givingUp(t, memplatform.Fault{After: true}, memplatform.Fault{Problem: inner})
+}
+
+func TestGivingUpThorough(t *testing.T) {
+	t.Parallel()
+	givingUp(t, memplatform.Fault{})
+}
+
+func givingUp(t *testing.T, faults ...memplatform.Fault) {
+	t.Helper()
 	for _, r := range requests {
+		if strings.HasPrefix(r.name, "delete") || r.name == "suspend" {
+			continue // below
+		}
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, hopeless)
-			for _, step := range memplatform.Steps {
-				if strings.HasPrefix(r.name, "delete") || r.name == "suspend" || step == memplatform.StepRemove {
+			for _, step := range b.stepsOf(r) {
+				if step == memplatform.StepRemove {
 					continue // below
 				}
-				for _, f := range []memplatform.Fault{{Step: step}, {Step: step, After: true}, {Step: step, Problem: inner}} {
+				for _, f := range faults {
+					f.Step = step
 					c := r.begin(b)
 					before := len(b.driver.Done())
 					b.driver.Inject(f)
 					o := b.runToEnd()
 					b.driver.Clear()
 					b.mustTell(r, c, o)
+					if !slices.Contains(b.driver.Done()[before:], step) {
+						t.Errorf("fault %+v: it isn't come to", f)
+					}
 					if t.Failed() {
 						t.Fatalf("fault %+v: event %+v", f, o)
 					}
-					met := slices.Contains(b.driver.Done()[before:], step)
 					b.remove(c)
-					if !met {
-						break // the request doesn't come to it
-					}
 				}
 			}
 		})

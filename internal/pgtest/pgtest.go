@@ -31,14 +31,13 @@ func Main(m *testing.M) {
 // URL is an empty database for one test.
 func URL(t testing.TB) string {
 	t.Helper()
-	return shared.start(t).newDatabase(t, "template1")
+	return shared.start(t).emptyDatabase(t)
 }
 
 // MigratedURL is a migrated store's database for one test.
 func MigratedURL(t testing.TB) string {
 	t.Helper()
-	s := shared.start(t)
-	return s.newDatabase(t, s.migrated)
+	return shared.start(t).migratedDatabase(t)
 }
 
 // Option changes the store's options.
@@ -71,20 +70,28 @@ func Open(t testing.TB, o store.Options) *store.Store {
 	return s
 }
 
-// newDatabase copies the template, for as long as the test takes.
-func (s *server) newDatabase(t testing.TB, template string) string {
+// emptyDatabase is one without any tables, for as long as the test takes.
+func (s *server) emptyDatabase(t testing.TB) string {
 	t.Helper()
 	name := "test_" + random()
-	// To copy its files takes less of the processor than to read and write its rows anew.
-	if err := s.administer("CREATE DATABASE " + name + " TEMPLATE " + template + " STRATEGY FILE_COPY"); err != nil {
+	if err := s.create(name, "template1"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.administer("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)"); err != nil {
+		if err := s.drop(name); err != nil {
 			t.Error(err)
 		}
 	})
 	return databaseURL(s.url, name)
+}
+
+// create copies a template. To copy its files takes less of the processor than to read and write its rows anew.
+func (s *server) create(name, template string) error {
+	return s.administer("CREATE DATABASE " + name + " TEMPLATE " + template + " STRATEGY FILE_COPY")
+}
+
+func (s *server) drop(name string) error {
+	return s.administer("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)")
 }
 
 func databaseURL(server, name string) string {

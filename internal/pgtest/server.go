@@ -38,6 +38,12 @@ type server struct {
 	// costs as much as to make a database.
 	pool *pgxpool.Pool
 	end  func()
+
+	// spare are migrated databases that no test has now, and empty is what empties them.
+	spare    []*reused
+	emptying sync.Once
+	empty    emptied
+	emptyErr error
 }
 
 // start starts the server for the first test that needs it.
@@ -67,6 +73,12 @@ func (s *server) start(t testing.TB) *server {
 		s.migrated = "migrated_" + random()
 	}
 	s.end = func() {
+		for _, d := range s.spare {
+			d.conn.Close(context.Background())
+			if outside {
+				_ = s.drop(d.name)
+			}
+		}
 		if outside {
 			_ = s.administer("DROP DATABASE IF EXISTS " + s.migrated) // an outside server that is gone needs no cleaning
 		}

@@ -2,10 +2,12 @@ package postgresql
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,23 +20,23 @@ import (
 
 func checks() []enginetest.Check {
 	return []enginetest.Check{
-		{Name: "clones have identities of their own", Run: clonesHaveIdentities},
-		{Name: "a used data folder keeps its identity", Run: usedFolderKeepsIdentity},
-		{Name: "data is set up as promised", Run: setUpAsPromised},
-		{Name: "passwords stay out of the log", Run: passwordsStayOut},
-		{Name: "a flush leaves little for a stop to write", Run: flushed},
-		{Name: "reload tells of files the server refuses", Run: reloadRefused},
-		{Name: "the guard lets readers be and sessions lift it", Run: guardIsGentle},
-		{Name: "replication is refused to customers", Run: replicationRefused},
-		{Name: "customers can't end our sessions", Run: cantEndOurs},
-		{Name: "the socket wants a password", Run: socketWantsPassword},
-		{Name: "a hung server is noticed", Run: hungServer},
+		enginetest.Sharing("what a server of ours promises",
+			enginetest.Part{Name: "data is set up as promised", Run: setUpAsPromised},
+			enginetest.Part{Name: "a flush leaves little for a stop to write", Run: flushed},
+			enginetest.Part{Name: "reload tells of files the server refuses", Run: reloadRefused},
+			enginetest.Part{Name: "the guard lets readers be and sessions lift it", Run: guardIsGentle},
+			enginetest.Part{Name: "replication is refused to customers", Run: replicationRefused},
+			enginetest.Part{Name: "customers can't end our sessions", Run: cantEndOurs},
+			enginetest.Part{Name: "the socket wants a password", Run: socketWantsPassword},
+			enginetest.Part{Name: "a hung server is noticed", Run: hungServer},
+			enginetest.Part{Name: "users in plain SQL from 16 on", Run: plainUsers},
+			enginetest.Part{Name: "customers can't fill the log", Run: cantFillLog},
+			enginetest.Part{Name: "passwords stay out of the log", Run: passwordsStayOut},
+			enginetest.Part{Name: "verify tells a dropped database from a wrong password", Run: verifyWithoutDatabase},
+			enginetest.Part{Name: "clones have identities of their own", Run: clonesHaveIdentities},
+			enginetest.Part{Name: "a used data folder keeps its identity", Run: usedFolderKeepsIdentity},
+		),
 		{Name: "every plan starts", Run: everyPlanStarts},
-		{Name: "users in plain SQL from 16 on", Run: plainUsers},
-		{Name: "customers can't crowd us out", Run: cantCrowdOut},
-		{Name: "customers can't fill the log", Run: cantFillLog},
-		{Name: "a meter measures among enemies", Run: measuresAmongEnemies},
-		{Name: "verify tells a dropped database from a wrong password", Run: verifyWithoutDatabase},
 	}
 }
 
@@ -47,66 +49,70 @@ func one(t *testing.T, s *enginetest.Server, sql string) string {
 	return row[0]
 }
 
-func flushed(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+func flushed(t *testing.T, s *enginetest.Server) {
 	s.Exec(t, "CREATE TABLE flushed AS SELECT generate_series(1, 50000) v")
 	const large = "SELECT pg_current_wal_insert_lsn() - redo_lsn > 1e6 FROM pg_control_checkpoint()"
 	if got := one(t, s, large); got != "t" {
 		t.Fatal("there is nothing to write")
 	}
-	if err := b.Driver.Flush(t.Context(), s.Node); err != nil {
+	if err := s.Bench.Driver.Flush(t.Context(), s.Node); err != nil {
 		t.Fatal(err)
 	}
 	if got := one(t, s, large); got != "f" {
 		t.Error("the last checkpoint is far behind")
 	}
+	s.Exec(t, "DROP TABLE flushed")
 }
 
-func clonesHaveIdentities(t *testing.T, b *enginetest.Bench) {
-	a, c := b.Started(t), b.Started(t)
-	const id = "SELECT system_identifier FROM pg_control_system()"
-	if one(t, a, id) == one(t, c, id) {
+// clonesHaveIdentities compares a server with a clone that was never started.
+func clonesHaveIdentities(t *testing.T, s *enginetest.Server) {
+	ours, clones := identityOf(t, s), identityOf(t, s.Bench.Server(t))
+	if ours.id == clones.id {
 		t.Error("two clones share a system identifier")
 	}
-	nonce := func(s *enginetest.Server) string {
-		control, err := readControl(filepath.Join(s.Node.Data, "global", "pg_control"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(control.content[control.crcAt-32 : control.crcAt-4])
-	}
-	if nonce(a) == nonce(c) {
+	if ours.secret == clones.secret {
 		t.Error("two clones share the nonce of mock authentication")
 	}
+	const id = "SELECT system_identifier FROM pg_control_system()"
+	before := one(t, s, id)
+	if want := strconv.FormatUint(binary.LittleEndian.Uint64(ours.id[:]), 10); before != want {
+		t.Errorf("the server says that it is %s, its file says %s", before, want)
+	}
 	// It still runs after a crash, when WAL is read again.
-	a.Exec(t, "CREATE TABLE kept (v int)")
-	before := one(t, a, id)
-	a.Kill(t)
-	a.Start(t)
-	if after := one(t, a, id); after != before {
+	s.Exec(t, "CREATE TABLE identified (v int)")
+	s.Kill(t)
+	s.Start(t)
+	if after := one(t, s, id); after != before {
 		t.Errorf("identifier changed from %s to %s", before, after)
 	}
 }
 
-func usedFolderKeepsIdentity(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
-	if err := b.Driver.RegenerateIdentity(t.Context(), s.Node.Data); err == nil {
+func identityOf(t *testing.T, s *enginetest.Server) identity {
+	t.Helper()
+	control, err := readControl(filepath.Join(s.Node.Data, Driver{}.ControlFile()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return control.identity()
+}
+
+func usedFolderKeepsIdentity(t *testing.T, s *enginetest.Server) {
+	if err := s.Bench.Driver.RegenerateIdentity(t.Context(), s.Node.Data); err == nil {
 		t.Error("the folder of a running server was changed")
 	}
 	s.Kill(t)
-	if err := b.Driver.RegenerateIdentity(t.Context(), s.Node.Data); err == nil {
+	if err := s.Bench.Driver.RegenerateIdentity(t.Context(), s.Node.Data); err == nil {
 		t.Error("the folder of a crashed server was changed")
 	}
 	if err := os.Remove(filepath.Join(s.Node.Data, "postmaster.pid")); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Driver.RegenerateIdentity(t.Context(), s.Node.Data); err == nil {
+	if err := s.Bench.Driver.RegenerateIdentity(t.Context(), s.Node.Data); err == nil {
 		t.Error("data that was not shut down cleanly was changed")
 	}
 }
 
-func setUpAsPromised(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+func setUpAsPromised(t *testing.T, s *enginetest.Server) {
 	for query, want := range map[string]string{
 		"SHOW data_checksums":           "on",
 		"SHOW server_encoding":          "UTF8",
@@ -139,17 +145,17 @@ func setUpAsPromised(t *testing.T, b *enginetest.Bench) {
 	if _, err := s.DB(t, l).ExecContext(t.Context(), "CREATE TABLE public.mine (v text)"); err != nil {
 		t.Errorf("public of a new database: %v", err)
 	}
+	s.Exec(t, "DROP EXTENSION pgcrypto", "DROP DATABASE second WITH (FORCE)")
 }
 
-func passwordsStayOut(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+func passwordsStayOut(t *testing.T, s *enginetest.Server) {
 	// They stay out of what a server of before the fence around the log writes, too.
 	if _, err := ask(t.Context(), s.Node, "ALTER ROLE ALL RESET log_min_messages"); err != nil {
 		t.Fatal(err)
 	}
 	const secret = "very-secret-Zq81"
 	s.Node.RootPassword = secret + "-root"
-	if err := b.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
+	if err := s.Bench.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
 		t.Fatal(err)
 	}
 	db := s.DB(t, s.Login())
@@ -166,7 +172,6 @@ func passwordsStayOut(t *testing.T, b *enginetest.Bench) {
 	if _, err := db.ExecContext(t.Context(), "SELECT 1/($1::text)::int", secret); err == nil {
 		t.Error("a parameter that should fail works")
 	}
-	s.Stop(t)
 	log := s.Console(t)
 	// What a statement's own message quotes can't be kept out: that is the
 	// parameter above, sent where a number belongs.
@@ -174,13 +179,15 @@ func passwordsStayOut(t *testing.T, b *enginetest.Bench) {
 	if !strings.Contains(log, "ERROR") || strings.Contains(log, secret) {
 		t.Errorf("the log has no errors, or passwords:\n%s", log)
 	}
+	if err := s.Bench.Driver.Fence(t.Context(), s.Node); err != nil {
+		t.Fatal(err)
+	}
 }
 
-func reloadRefused(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+func reloadRefused(t *testing.T, s *enginetest.Server) {
 	reload := func(what string) {
 		t.Helper()
-		if _, err := b.Driver.Reload(t.Context(), s.Node); err == nil {
+		if _, err := s.Bench.Driver.Reload(t.Context(), s.Node); err == nil {
 			t.Errorf("reload takes %s", what)
 		}
 		if err := s.TryLogin(t, s.Login()); err != nil {
@@ -213,15 +220,14 @@ func reloadRefused(t *testing.T, b *enginetest.Bench) {
 	})
 	reload("a bad certificate")
 	undo()
-	if restart, err := b.Driver.Reload(t.Context(), s.Node); err != nil || restart {
+	if restart, err := s.Bench.Driver.Reload(t.Context(), s.Node); err != nil || restart {
 		t.Errorf("reload of the good files again: %v, %v", restart, err)
 	}
 }
 
-func guardIsGentle(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+func guardIsGentle(t *testing.T, s *enginetest.Server) {
 	s.Exec(t, "CREATE TABLE kept (v int)", "INSERT INTO kept VALUES (1), (2)")
-	if err := b.Driver.SetReadOnly(t.Context(), s.Node, true); err == nil {
+	if err := s.Bench.Driver.SetReadOnly(t.Context(), s.Node, true); err == nil {
 		t.Error("the guard is turned on although the files say off: a restart would lose it")
 	}
 	idle := s.DB(t, s.Login())
@@ -231,7 +237,7 @@ func guardIsGentle(t *testing.T, b *enginetest.Bench) {
 	s.Node.ReadOnly = true
 	s.WriteFiles(t)
 	time.Sleep(150 * time.Millisecond) // older than the guard's slack, so that it would be ended if it were in a transaction
-	if err := b.Driver.SetReadOnly(t.Context(), s.Node, true); err != nil {
+	if err := s.Bench.Driver.SetReadOnly(t.Context(), s.Node, true); err != nil {
 		t.Fatal(err)
 	}
 	conn, err := idle.Conn(t.Context())
@@ -249,13 +255,18 @@ func guardIsGentle(t *testing.T, b *enginetest.Bench) {
 	}
 	// Our own work goes on under the guard.
 	s.Node.RootPassword = "under-the-guard-7K"
-	if err := b.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
+	if err := s.Bench.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
 		t.Errorf("set root password under the guard: %v", err)
 	}
+	s.Node.ReadOnly = false
+	s.WriteFiles(t)
+	if err := s.Bench.Driver.SetReadOnly(t.Context(), s.Node, false); err != nil {
+		t.Fatal(err)
+	}
+	s.Exec(t, "DROP TABLE kept")
 }
 
-func replicationRefused(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+func replicationRefused(t *testing.T, s *enginetest.Server) {
 	config, err := verified(s.Node)
 	if err != nil {
 		t.Fatal(err)
@@ -273,8 +284,7 @@ func replicationRefused(t *testing.T, b *enginetest.Bench) {
 	}
 }
 
-func cantEndOurs(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+func cantEndOurs(t *testing.T, s *enginetest.Server) {
 	ours, err := asAdmin(t.Context(), s.Node, s.Node.AdminPassword)
 	if err != nil {
 		t.Fatal(err)
@@ -308,8 +318,7 @@ func cantEndOurs(t *testing.T, b *enginetest.Bench) {
 	}
 }
 
-func socketWantsPassword(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+func socketWantsPassword(t *testing.T, s *enginetest.Server) {
 	for _, l := range []login{
 		{user: adminRole, password: ""},
 		{user: adminRole, password: "wrong"},
@@ -325,34 +334,36 @@ func socketWantsPassword(t *testing.T, b *enginetest.Bench) {
 	}
 }
 
-func hungServer(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+func hungServer(t *testing.T, s *enginetest.Server) {
 	s.Signal(t, syscall.SIGSTOP)
 	defer s.Signal(t, syscall.SIGCONT)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := b.Driver.Ping(ctx, s.Node); err == nil || errors.Is(err, engine.ErrStarting) {
+	if err := s.Bench.Driver.Ping(ctx, s.Node); err == nil || errors.Is(err, engine.ErrStarting) {
 		t.Errorf("ping of a server that hangs: %v", err)
 	}
 }
 
+// everyPlanStarts: the smallest and the largest. On the smallest customers also take all connections.
 func everyPlanStarts(t *testing.T, b *enginetest.Bench) {
-	for _, plan := range [][3]int{{256, 1024, 1}, {512, 5120, 1}, {65536, 1310720, 16}} {
+	for _, plan := range [][3]int{{256, 1024, 1}, {65536, 1310720, 16}} {
 		s := b.Started(t, func(n *engine.Node) {
 			n.Plan.MemoryMB, n.Plan.DiskMB, n.Plan.VCPUs = plan[0], plan[1], plan[2]
 		})
 		if got := one(t, s, "SELECT count(*) FROM pg_file_settings WHERE NOT applied"); got != "0" {
 			t.Errorf("plan %v: %s settings not applied", plan, got)
 		}
+		if s.Node.Plan.MemoryMB == 256 {
+			cantCrowdOut(t, s)
+		}
 		s.Kill(t)
 	}
 }
 
-func plainUsers(t *testing.T, b *enginetest.Bench) {
-	if before16(b.Installation) {
+func plainUsers(t *testing.T, s *enginetest.Server) {
+	if before16(s.Bench.Installation) {
 		return // there, users are made by the procedures of schema steward
 	}
-	s := b.Started(t)
 	s.Exec(t, "CREATE ROLE bob LOGIN PASSWORD 'pw'", "CREATE DATABASE bobs OWNER bob", "SET ROLE bob", "RESET ROLE",
 		"GRANT CREATE ON SCHEMA public TO bob")
 	l := s.Login()
@@ -368,26 +379,29 @@ func plainUsers(t *testing.T, b *enginetest.Bench) {
 	s.Exec(t, "ALTER ROLE bob PASSWORD 'pw2'", "DROP DATABASE bobs", "DROP OWNED BY bob", "DROP ROLE bob")
 }
 
-func verifyWithoutDatabase(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+func verifyWithoutDatabase(t *testing.T, s *enginetest.Server) {
 	l := s.Login()
 	s.Exec(t, "CREATE DATABASE other")
 	l.Database = "other"
 	if _, err := s.DB(t, l).ExecContext(t.Context(), "DROP DATABASE defaultdb"); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Driver.VerifyRootPassword(t.Context(), s.Node); err != nil {
+	if err := s.Bench.Driver.VerifyRootPassword(t.Context(), s.Node); err != nil {
 		t.Errorf("without defaultdb: %v", err)
 	}
 	n := s.Node
 	n.RootPassword = "wrong"
-	if err := b.Driver.VerifyRootPassword(t.Context(), n); !errors.Is(err, engine.ErrAuthentication) {
+	if err := s.Bench.Driver.VerifyRootPassword(t.Context(), n); !errors.Is(err, engine.ErrAuthentication) {
 		t.Errorf("wrong password: %v", err)
+	}
+	if _, err := s.DB(t, l).ExecContext(t.Context(), "CREATE DATABASE defaultdb"); err != nil {
+		t.Fatal(err)
 	}
 }
 
-func cantCrowdOut(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t, func(n *engine.Node) { n.Plan.MemoryMB = 256 })
+// cantCrowdOut: however many connections customers have, we still come in.
+func cantCrowdOut(t *testing.T, s *enginetest.Server) {
+	t.Helper()
 	var last error
 	for range (Driver{}).Connections(s.Node) + meterConnections + 1 {
 		last = s.DB(t, s.Login()).PingContext(t.Context())
@@ -395,20 +409,19 @@ func cantCrowdOut(t *testing.T, b *enginetest.Bench) {
 	if last == nil {
 		t.Error("max_connections isn't reached, so this proves nothing")
 	}
-	if err := b.Driver.Ping(t.Context(), s.Node); err != nil {
+	if err := s.Bench.Driver.Ping(t.Context(), s.Node); err != nil {
 		t.Errorf("ping of a full server: %v", err)
 	}
-	if _, err := b.Driver.Version(t.Context(), s.Node); err != nil {
+	if _, err := s.Bench.Driver.Version(t.Context(), s.Node); err != nil {
 		t.Errorf("query on a full server: %v", err)
 	}
-	if err := b.Driver.VerifyRootPassword(t.Context(), s.Node); err != nil {
+	if err := s.Bench.Driver.VerifyRootPassword(t.Context(), s.Node); err != nil {
 		t.Errorf("verify on a full server: %v", err)
 	}
 }
 
 // cantFillLog raises at all levels, also on a server of before the fence.
-func cantFillLog(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+func cantFillLog(t *testing.T, s *enginetest.Server) {
 	raise := func() string {
 		t.Helper()
 		db := s.DB(t, s.Login())
@@ -433,7 +446,7 @@ func cantFillLog(t *testing.T, b *enginetest.Bench) {
 		t.Error("a server of before the fence logs nothing either, so this proves nothing")
 	}
 	for range 2 {
-		if err := b.Driver.Fence(t.Context(), s.Node); err != nil {
+		if err := s.Bench.Driver.Fence(t.Context(), s.Node); err != nil {
 			t.Fatal(err)
 		}
 	}

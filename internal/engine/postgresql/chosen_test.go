@@ -12,16 +12,25 @@ import (
 
 // TestChosenSettings: whatever a customer may choose a server starts with, and has;
 // and what needs no restart it takes while it runs.
-func TestChosenSettings(t *testing.T) {
+func TestChosenSettings(t *testing.T) { choosing(t, 0, 1) }
+
+// TestChosenSettingsThorough draws what is chosen.
+func TestChosenSettingsThorough(t *testing.T) {
+	if enginetest.Thorough() {
+		choosing(t, 1, 20)
+		return
+	}
+	choosing(t, 1, 2)
+}
+
+// choosing has a server for each number from the first up to the end, of which 0 has the bounds of what may be chosen.
+func choosing(t *testing.T, first, end int) {
+	t.Helper()
 	d := New()
 	for _, inst := range enginetest.Installations(t, d) {
 		t.Run(inst.ID(), func(t *testing.T) {
 			b := enginetest.NewBench(t, d, inst, enginetest.Options{})
-			rounds := 2
-			if enginetest.Thorough() {
-				rounds = 20
-			}
-			for number := range rounds {
+			for number := first; number < end; number++ {
 				s := b.Server(t, func(n *engine.Node) {
 					n.Plan = catalog.Plan{ID: "drawn", MemoryMB: []int{1024, 2048, 4096}[number%3], DiskMB: 25600, VCPUs: 2}
 					n.ClusterSize, n.Role = 3, cluster.Primary

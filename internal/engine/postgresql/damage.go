@@ -109,9 +109,30 @@ func (c *databaseCheck) open(ctx context.Context) error {
 
 // relation is one to check, by the SQL that fails or returns a row per finding.
 type relation struct {
-	name, check string
+	oid, name, check string
+	// checks is a check of several of its kind, whose oids it takes: it fails or returns a row if anything is found.
+	checks string
 	// bytes are all that is read for it.
 	bytes int64
+}
+
+// Relations are checked together while they are small: a database without any tables has some three hundred.
+const (
+	mostCheckedTogether = 100
+	mostBytesTogether   = 16 << 20
+)
+
+// together has relations that can be checked together beside each other.
+func together(all []relation) (groups [][]relation) {
+	var bytes int64
+	for i, r := range all {
+		bytes += r.bytes
+		if i == 0 || bytes > mostBytesTogether || r.checks != all[i-1].checks || len(groups[len(groups)-1]) == mostCheckedTogether {
+			groups, bytes = append(groups, nil), r.bytes
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], r)
+	}
+	return groups
 }
 
 // relations leaves other sessions' temporary tables out: nobody else can read
@@ -130,15 +151,17 @@ func relations(ctx context.Context, conn *pgconn.PgConn) (tables, indexes []rela
 		return nil, nil, fmt.Errorf("list relations: %w", err)
 	}
 	for _, row := range rows {
-		r := relation{name: row[1]}
+		r := relation{oid: row[0], name: row[1]}
 		if r.bytes, err = strconv.ParseInt(row[3], 10, 64); err != nil {
 			return nil, nil, fmt.Errorf("size of %s: %w", r.name, err)
 		}
 		if row[2] == "t" {
-			r.check = "SELECT blkno, msg FROM verify_heapam(" + row[0] + ", check_toast := true) LIMIT 3"
+			r.check = "SELECT blkno, msg FROM verify_heapam(" + r.oid + ", check_toast := true) LIMIT 3"
+			r.checks = "SELECT 1 FROM unnest('{%s}'::regclass[]) AS one, verify_heapam(one, check_toast := true) LIMIT 1"
 			tables = append(tables, r)
 		} else {
-			r.check = "SELECT '', '' FROM bt_index_check(" + row[0] + ", true) AS done WHERE done IS NULL"
+			r.check = "SELECT '', '' FROM bt_index_check(" + r.oid + ", true) AS done WHERE done IS NULL"
+			r.checks = "SELECT 1 FROM unnest('{%s}'::regclass[]) AS one WHERE bt_index_check(one, true) IS NULL"
 			indexes = append(indexes, r)
 		}
 	}
@@ -148,7 +171,51 @@ func relations(ctx context.Context, conn *pgconn.PgConn) (tables, indexes []rela
 // findings goes on after a relation that is damaged or takes too long, up to a bound.
 func (c *databaseCheck) findings(ctx context.Context, all []relation) ([]string, error) {
 	var found []string
-	for _, r := range all {
+	for _, group := range together(all) {
+		if sound, err := c.sound(ctx, group); err != nil {
+			return found, err
+		} else if sound {
+			continue
+		}
+		more, err := c.oneByOne(ctx, group)
+		if found = append(found, more...); err != nil || len(c.unchecked) >= c.most {
+			return found, err
+		}
+		if len(found) >= mostDamage {
+			return append(found, "and maybe more"), nil
+		}
+	}
+	return found, nil
+}
+
+// sound reports whether nothing is found in any relation of a group, and none takes too long: else they have to be looked at
+// one by one.
+func (c *databaseCheck) sound(ctx context.Context, group []relation) (bool, error) {
+	if len(group) == 1 {
+		return false, nil
+	}
+	all, oids := relation{}, make([]string, len(group))
+	for i, r := range group {
+		oids[i], all.bytes = r.oid, all.bytes+r.bytes
+	}
+	all.check = fmt.Sprintf(group[0].checks, strings.Join(oids, ","))
+	rows, err := c.look(ctx, all)
+	if errors.Is(err, engine.ErrUnchecked) {
+		if err := c.abandon(ctx); err != nil {
+			return false, fmt.Errorf("end the check of %s and others: %w", group[0].name, err)
+		}
+		return false, c.open(ctx)
+	}
+	if _, ok := errors.AsType[*pgconn.PgError](err); err != nil && (!ok || c.conn.IsClosed()) {
+		return false, err
+	}
+	_, undone := query(ctx, c.conn, "ROLLBACK TO relation")
+	return err == nil && len(rows) == 0, undone
+}
+
+func (c *databaseCheck) oneByOne(ctx context.Context, group []relation) ([]string, error) {
+	var found []string
+	for _, r := range group {
 		rows, err := c.look(ctx, r)
 		if errors.Is(err, engine.ErrUnchecked) {
 			if err := c.skip(ctx, r); err != nil || len(c.unchecked) >= c.most {
@@ -158,11 +225,8 @@ func (c *databaseCheck) findings(ctx context.Context, all []relation) ([]string,
 		}
 		damage, err := c.damage(r, rows, err)
 		found = append(found, damage...)
-		if err != nil {
+		if err != nil || len(found) >= mostDamage {
 			return found, err
-		}
-		if len(found) >= mostDamage {
-			return append(found, "and maybe more"), nil
 		}
 		if _, err := query(ctx, c.conn, "ROLLBACK TO relation"); err != nil {
 			return found, err
@@ -198,19 +262,22 @@ func (c *databaseCheck) look(ctx context.Context, r relation) ([][]string, error
 	return rows, err
 }
 
-// skip ends the check of a relation and begins anew behind it. An index's check
-// runs the functions that it is made of, which can catch a cancelled statement
-// and go on: the session is ended from outside.
+// skip ends the check of a relation and begins anew behind it.
 func (c *databaseCheck) skip(ctx context.Context, r relation) error {
 	c.unchecked = append(c.unchecked, r.name)
-	err := errors.Join(endSession(ctx, c.n, c.conn.PID()), c.conn.Close(context.WithoutCancel(ctx)))
-	if err != nil {
+	if err := c.abandon(ctx); err != nil {
 		return fmt.Errorf("end the check of %s: %w", r.name, err)
 	}
 	if len(c.unchecked) >= c.most {
 		return nil
 	}
 	return c.open(ctx)
+}
+
+// abandon ends the session from outside: an index's check runs the functions that it is made of, which can catch a cancelled
+// statement and go on.
+func (c *databaseCheck) abandon(ctx context.Context) error {
+	return errors.Join(endSession(ctx, c.n, c.conn.PID()), c.conn.Close(context.WithoutCancel(ctx)))
 }
 
 // endSession ends a session of the server, whatever it does, and waits until it

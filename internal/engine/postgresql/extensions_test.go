@@ -22,18 +22,23 @@ const trustedExtensions = `SELECT DISTINCT v.name FROM pg_available_extension_ve
 // trusted extension is made with the rights of a superuser. Nothing of it may take
 // the place of what our statements name: a function or an operator of the built-in
 // ones' name is taken instead of them when it fits built-in types better.
-func extensionsMeetOurs(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+func extensionsMeetOurs(t *testing.T, s *enginetest.Server) {
 	rows, err := ask(t.Context(), s.Node, trustedExtensions)
 	if err != nil || len(rows) < 15 {
 		t.Fatalf("trusted extensions: %v, %v", rows, err)
 	}
 	schemas := []string{"pg_catalog", "public"}
-	if before16(b.Installation) {
+	if before16(s.Bench.Installation) {
 		schemas = append(schemas, "steward")
 	}
 	s.Exec(t, "CREATE DATABASE other")
 	db := s.DB(t, s.Login())
+	var made []string
+	for _, row := range rows {
+		if row[0] != "plpgsql" {
+			made = append(made, `"`+row[0]+`"`)
+		}
+	}
 	for _, schema := range schemas {
 		there := 0
 		for _, row := range rows {
@@ -51,15 +56,12 @@ func extensionsMeetOurs(t *testing.T, b *enginetest.Bench) {
 		for _, row := range theirs {
 			t.Errorf("our statements may come upon %s", strings.Join(row, " "))
 		}
-		serves(t, b, s)
-		for _, row := range rows {
-			if row[0] != "plpgsql" {
-				if _, err := db.ExecContext(t.Context(), `DROP EXTENSION IF EXISTS "`+row[0]+`" CASCADE`); err != nil {
-					t.Error(err)
-				}
-			}
+		serves(t, s)
+		if _, err := db.ExecContext(t.Context(), "DROP EXTENSION IF EXISTS "+strings.Join(made, ", ")+" CASCADE"); err != nil {
+			t.Error(err)
 		}
 	}
+	s.Exec(t, "DROP DATABASE other")
 }
 
 // simplyVetted are those that need nothing else, by the builds that the tests have them with.
@@ -161,7 +163,7 @@ func vettedExtensions(t *testing.T, b *enginetest.Bench) {
 		t.Errorf("what was planted ran as %v, %v", caught, err)
 	}
 	intact(t, s)
-	serves(t, b, s)
+	serves(t, s)
 }
 
 // placesOnEarth uses PostGIS, and its library's ways to files.

@@ -47,11 +47,14 @@ func serveFake(conn net.Conn, answer func(b *pgproto3.Backend, query string) err
 	}
 }
 
-// rowsFor answers rows of one column, until most were sent.
+// rowsFor answers rows of one column, until most were sent, some hundred of them at a time.
 func rowsFor(b *pgproto3.Backend, most int, value string) error {
 	b.Send(&pgproto3.RowDescription{Fields: []pgproto3.FieldDescription{{Name: []byte("x"), DataTypeOID: 25}}})
-	for range most {
+	for i := range most {
 		b.Send(&pgproto3.DataRow{Values: [][]byte{[]byte(value)}})
+		if i%256 != 0 {
+			continue
+		}
 		if err := b.Flush(); err != nil {
 			return err
 		}
@@ -97,7 +100,8 @@ func TestHostileSources(t *testing.T) {
 				_, err = conn.CopyTo(ctx, io.Discard, "COPY t TO STDOUT")
 				return sourceFailed(s, err)
 			},
-			want: "more than the database has room for",
+			change: func(s *engine.Source) { s.Most = 8 << 20 },
+			want:   "more than the database has room for",
 		},
 		"silence": {
 			answer: func(b *pgproto3.Backend, _ string) error { _, err := b.Receive(); return err },

@@ -124,7 +124,7 @@ func loadedExtensions(t *testing.T, b *enginetest.Bench) {
 		}
 	}
 	intact(t, s)
-	serves(t, b, s)
+	serves(t, s)
 }
 
 // schedulerMustBePinned: no extension for a scheduler that began with the database's search path.

@@ -16,14 +16,20 @@ import (
 
 func lockoutChecks() []enginetest.Check {
 	return []enginetest.Check{
-		{Name: "extensions in our way", Run: extensionsMeetOurs},
 		{Name: "extensions that we make", Run: vettedExtensions},
 		{Name: "extensions that are loaded", Run: loadedExtensions},
 		{Name: "who locked themselves out logs in again after a reset", Run: lockedOut},
-		{Name: "a reset leaves settings that lock nobody out", Run: resetKeepsSettings},
-		{Name: "our sessions in a customer's database have none of its settings", Run: settingsStayOut},
-		{Name: "open transactions don't hold a reset up", Run: resetInsists},
-		{Name: "a reset ends the sessions of whoever had the password", Run: resetEndsSessions},
+		enginetest.Sharing("what a customer does to a server of theirs",
+			enginetest.Part{Name: "extensions in our way", Run: extensionsMeetOurs},
+			enginetest.Part{Name: "a reset leaves settings that lock nobody out", Run: resetKeepsSettings},
+			enginetest.Part{Name: "our sessions in a customer's database have none of its settings", Run: settingsStayOut},
+			enginetest.Part{Name: "open transactions don't hold a reset up", Run: resetInsists},
+			enginetest.Part{Name: "a reset ends the sessions of whoever had the password", Run: resetEndsSessions},
+			enginetest.Part{Name: "an index that hangs on purpose holds up no other", Run: hostileIndex},
+			enginetest.Part{Name: "check in a database with hostile defaults", Run: hostileDefaults},
+			enginetest.Part{Name: "check looks into indexes", Run: indexDamage},
+			enginetest.Part{Name: "a meter measures among enemies", Run: measuresAmongEnemies},
+		),
 	}
 }
 
@@ -67,43 +73,60 @@ var lockouts = map[string][]string{
 	"all databases closed": {`ALTER DATABASE defaultdb ALLOW_CONNECTIONS false`, `REVOKE ALL ON DATABASE other FROM PUBLIC, dbadmin`},
 }
 
-// lockedOut does each of them, all that steward does on such a server, and a reset.
+// lockedOut does each of them on one server, all that steward does there, and a reset.
 func lockedOut(t *testing.T, b *enginetest.Bench) {
 	names := slices.Sorted(maps.Keys(lockouts))
 	if !enginetest.Thorough() { // others each time
 		testdir.Rand(t, "lockouts").Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 		names = names[:len(names)/5]
 	}
+	s := b.Started(t)
 	for _, what := range names {
-		statements := lockouts[what]
 		t.Run(what, func(t *testing.T) {
-			s := b.Started(t)
-			s.Exec(t, "CREATE TABLE kept (v int)", "CREATE DATABASE other")
+			newDatabases(t, s)
 			l := s.Login()
 			l.Database = "other"
 			db := s.DB(t, l)
-			for _, q := range statements {
+			for _, q := range lockouts[what] {
 				if _, err := db.ExecContext(t.Context(), q); err != nil {
 					t.Log(err) // not everything can be done on every version
 				}
 			}
 			db.Close()
 			s.Restart(t) // as a suspended server that is resumed
-			serves(t, b, s)
-			s.Node.RootPassword = "let-me-in-7K3m9Q2x"
+			serves(t, s)
+			s.Node.RootPassword = "let-me-in-7K3m9Q2x-" + strings.ReplaceAll(what, " ", "-")
 			if err := b.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
 				t.Fatalf("reset: %v", err)
 			}
 			comesIn(t, s)
-			s.Kill(t)
 		})
 	}
 }
 
-// serves does what steward does with a server that runs.
-func serves(t *testing.T, b *enginetest.Bench, s *enginetest.Server) {
+// newDatabases are defaultdb and other, whatever was there.
+func newDatabases(t *testing.T, s *enginetest.Server) {
 	t.Helper()
-	d, ctx := b.Driver, t.Context()
+	exec := func(sql string) [][]string {
+		t.Helper()
+		rows, err := ask(t.Context(), s.Node, sql)
+		if err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+		return rows
+	}
+	for _, row := range exec("SELECT quote_ident(datname) FROM pg_database WHERE datdba <> 'steward'::regrole") {
+		exec("ALTER DATABASE " + row[0] + " IS_TEMPLATE false")
+		exec("DROP DATABASE " + row[0] + " WITH (FORCE)")
+	}
+	exec("CREATE DATABASE defaultdb OWNER dbadmin")
+	s.Exec(t, "CREATE TABLE kept (v int)", "CREATE DATABASE other")
+}
+
+// serves does what steward does with a server that runs.
+func serves(t *testing.T, s *enginetest.Server) {
+	t.Helper()
+	d, ctx := s.Bench.Driver, t.Context()
 	for what, call := range map[string]func() error{
 		"ping":      func() error { return d.Ping(ctx, s.Node) },
 		"bootstrap": func() error { return d.Bootstrap(ctx, s.Node) },
@@ -143,8 +166,7 @@ func comesIn(t *testing.T, s *enginetest.Server) {
 	}
 }
 
-func resetKeepsSettings(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+func resetKeepsSettings(t *testing.T, s *enginetest.Server) {
 	s.Exec(t,
 		"ALTER ROLE dbadmin SET search_path = mine, public", "ALTER ROLE dbadmin SET statement_timeout = '30s'",
 		"ALTER DATABASE defaultdb SET work_mem = '8MB'", "ALTER DATABASE defaultdb SET idle_session_timeout = 0",
@@ -152,17 +174,17 @@ func resetKeepsSettings(t *testing.T, b *enginetest.Bench) {
 	const look = `SELECT string_agg(array_to_string(setconfig, ' '), ' ' ORDER BY setrole) || (SELECT string_agg(datconnlimit::text, ' ' ORDER BY datname)
 		FROM pg_database) FROM pg_db_role_setting`
 	before := one(t, s, look)
-	if err := b.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
+	if err := s.Bench.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
 		t.Fatal(err)
 	}
 	if after := one(t, s, look); after != before {
 		t.Errorf("settings were %s and are %s", before, after)
 	}
+	s.Exec(t, "ALTER ROLE dbadmin RESET ALL", "ALTER DATABASE defaultdb RESET ALL", "ALTER DATABASE defaultdb CONNECTION LIMIT -1", "DROP DATABASE other")
 }
 
 // settingsStayOut gives a database every setting that a customer can give it.
-func settingsStayOut(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+func settingsStayOut(t *testing.T, s *enginetest.Server) {
 	rows, err := ask(t.Context(), s.Node, `SELECT name, vartype, coalesce(enumvals[1], ''), setting, coalesce(min_val, ''), coalesce(max_val, '')
 		FROM pg_settings WHERE context = 'user'`)
 	if err != nil {
@@ -201,7 +223,11 @@ func settingsStayOut(t *testing.T, b *enginetest.Bench) {
 	if got := strings.Join(in[0], "|"); got != "steward|steward|pg_catalog|" {
 		t.Errorf("our session has %s", got)
 	}
-	serves(t, b, s)
+	serves(t, s)
+	if _, err := ask(t.Context(), s.Node, "ALTER DATABASE defaultdb RESET ALL"); err != nil {
+		t.Fatal(err)
+	}
+	s.Exec(t, "DROP TABLE kept")
 }
 
 // otherValues are tries at a value other than a setting has.
@@ -225,8 +251,7 @@ func otherValues(row []string) []string {
 }
 
 // resetInsists holds what a reset wants to change in a transaction of a thief's.
-func resetInsists(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
+func resetInsists(t *testing.T, s *enginetest.Server) {
 	s.Exec(t, "CREATE DATABASE other", "CREATE TABLE kept (v int)")
 	thief := s.Login()
 	for what, statements := range map[string][]string{
@@ -249,13 +274,13 @@ func resetInsists(t *testing.T, b *enginetest.Bench) {
 				}
 			}
 			s.Node.RootPassword = "reset-after-" + strings.ReplaceAll(what, " ", "-")
-			if err := b.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
+			if err := s.Bench.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
 				t.Errorf("reset: %v", err)
 			}
 			if err := tx.Commit(); err == nil {
 				t.Error("the thief's transaction commits after the reset")
 			}
-			if err := b.Driver.VerifyRootPassword(t.Context(), s.Node); err != nil {
+			if err := s.Bench.Driver.VerifyRootPassword(t.Context(), s.Node); err != nil {
 				t.Errorf("the password that was reset: %v", err)
 			}
 			thief = s.Login()
@@ -270,7 +295,7 @@ func resetInsists(t *testing.T, b *enginetest.Bench) {
 			go func() { changePasswordFor(stop, db, i); ended <- struct{}{} }()
 		}
 		s.Node.RootPassword = "reset-in-a-crowd"
-		if err := b.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
+		if err := s.Bench.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
 			t.Errorf("reset: %v", err)
 		}
 		// With the old password nobody logs in, so all of them end by themselves.
@@ -281,10 +306,11 @@ func resetInsists(t *testing.T, b *enginetest.Bench) {
 				t.Fatal("a thief's session lives on after a reset")
 			}
 		}
-		if err := b.Driver.VerifyRootPassword(t.Context(), s.Node); err != nil {
+		if err := s.Bench.Driver.VerifyRootPassword(t.Context(), s.Node); err != nil {
 			t.Errorf("the password that was reset: %v", err)
 		}
 	})
+	s.Exec(t, "DROP DATABASE other WITH (FORCE)", "DROP TABLE kept")
 }
 
 // changePasswordFor changes dbadmin's password until it can't log in any more.
@@ -302,9 +328,7 @@ func changePasswordFor(ctx context.Context, db *sql.DB, i int) {
 	}
 }
 
-func resetEndsSessions(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
-	s.Exec(t, "CREATE TABLE kept (v int)")
+func resetEndsSessions(t *testing.T, s *enginetest.Server) {
 	idle, busy := s.DB(t, s.Login()), s.DB(t, s.Login())
 	if err := idle.PingContext(t.Context()); err != nil {
 		t.Fatal(err)
@@ -319,7 +343,7 @@ func resetEndsSessions(t *testing.T, b *enginetest.Bench) {
 		answer <- err
 	}()
 	s.Node.RootPassword = "reset-and-out-5Hd8Lq"
-	if err := b.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
+	if err := s.Bench.Driver.SetRootPassword(t.Context(), s.Node); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-answer; err == nil {

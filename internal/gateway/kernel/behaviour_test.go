@@ -714,7 +714,7 @@ func TestWithholdCutsNobodyWhoComes(t *testing.T) {
 			}
 		})
 	}
-	for began := came.Load(); came.Load() < began+300 && !t.Failed(); {
+	for began := came.Load(); came.Load() < began+150 && !t.Failed(); {
 		if err := p.Withhold(t.Context(), 21000, one, 30*time.Millisecond); err != nil {
 			t.Error(err)
 		}
