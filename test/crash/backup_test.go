@@ -13,25 +13,32 @@ import (
 // TestBackups kills steward at the steps of backups, restores and forks: no half backup
 // is ever listed as one that can be restored, and no row is lost. TestThreeNodes has the
 // restore of a cluster of three.
-func TestBackups(t *testing.T) {
-	w := newWorld(t)
+func TestBackups(t *testing.T) { newWorld(t).backups(once) }
+
+func TestBackupsThorough(t *testing.T) { newWorld(t).backups(2) }
+
+func (w *world) backups(kills int) {
 	for _, op := range append(backupOperations("postgresql/15"), forking("postgresql/15")) {
-		w.try(1, op)
+		w.try(kills, op)
 	}
 }
 
 // TestBackupsOfMariaDB: where the engine makes a difference.
-func TestBackupsOfMariaDB(t *testing.T) {
+func TestBackupsOfMariaDB(t *testing.T) { newWorld(t, continuous).backupsOfMariaDB(once) }
+
+func TestBackupsOfMariaDBThorough(t *testing.T) {
 	w := newWorld(t, continuous)
+	w.backupsOfMariaDB(2)
+	w.try(2, forking("mysql/10.11"))
+}
+
+func (w *world) backupsOfMariaDB(kills int) {
 	for _, op := range backupOperations("mysql/10.11") {
 		if !op.alike {
-			w.try(1, op)
+			w.try(kills, op)
 		}
 	}
-	w.try(1, w.forkingMoment("mysql/10.11"))
-	if harness.Everything() {
-		w.try(1, forking("mysql/10.11"))
-	}
+	w.try(kills, w.forkingMoment("mysql/10.11"))
 }
 
 // keeper makes the database that is backed up, once, and adds a row to it.
@@ -54,7 +61,7 @@ func (w *world) keeper(engine string, size int) {
 func backupOperations(engine string) []operation {
 	return []operation{
 		{
-			name:    "snapshot",
+			name: "snapshot", steps: 20,
 			alike:   true,
 			prepare: func(w *world) { w.keeper(engine, 1) },
 			ask: func(w *world) (int, error) {
@@ -65,7 +72,7 @@ func backupOperations(engine string) []operation {
 		},
 		restoring(engine, 1),
 		{
-			name:  "delete a backup",
+			name: "delete a backup", steps: 10,
 			alike: true,
 			prepare: func(w *world) {
 				w.keeper(engine, 1)
@@ -84,7 +91,7 @@ func backupOperations(engine string) []operation {
 			},
 		},
 		{
-			name:    "delete with a last backup",
+			name: "delete with a last backup", steps: 20,
 			alike:   true,
 			prepare: func(w *world) { w.keeper(engine, 1) },
 			ask: func(w *world) (int, error) {
@@ -134,7 +141,7 @@ func checkFinal(t *testing.T, w *world, accepted bool) {
 
 func restoring(engine string, size int) operation {
 	return operation{
-		name: "restore",
+		name: "restore", steps: 40,
 		prepare: func(w *world) {
 			w.keeper(engine, size)
 			w.backup, w.backedUp = w.Snapshot(w.db, "kept", "primary"), w.rows

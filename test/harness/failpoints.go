@@ -22,8 +22,8 @@ type Operation struct {
 	Prepare func()
 	// Ask sends the request. It may fail: the server dies at some point.
 	Ask func() (status int, err error)
-	// Steps is about how many failpoints it has, where a run that counts them would take long and shows what others
-	// show; they are counted when they are all tried, and unless it is set.
+	// Steps is about how many failpoints it has: to count them takes a run, which tests spare that kill once. They are
+	// counted where more than one is tried, and unless it is set.
 	Steps int
 	// Patience is how long a failpoint of it may take to be reached; unreached unless set.
 	Patience time.Duration
@@ -59,16 +59,32 @@ func (s *Server) Failpoints() *Failpoints {
 	return f
 }
 
-// Try does the operation once to count its failpoints, if it doesn't say them, then with kills at as many of
-// them, others each time; at every one when STEWARD_CRASH is all. It leaves a server
-// that runs.
+// Try does the operation once to count its failpoints, unless it says them and is killed once, then with kills at as
+// many of them, others each time; at every one when STEWARD_CRASH is all. Without kills it tries those with a name
+// alone. It leaves a server that runs.
 func (f *Failpoints) Try(t *testing.T, kills int, op Operation) {
 	t.Helper()
-	steps := f.steps(t, op)
+	if kills > 0 || Everything() {
+		f.some(t, kills, op)
+	}
+	for _, name := range op.At {
+		if t.Failed() {
+			return
+		}
+		if _, died := f.run(t, op, name); !died {
+			t.Errorf("%s: it never came to %q", op.Name, name)
+		}
+	}
+}
+
+// some are tried of the operation's failpoints.
+func (f *Failpoints) some(t *testing.T, kills int, op Operation) {
+	t.Helper()
+	steps := f.steps(t, kills, op)
 	found := len(steps)
-	stride := (found + kills - 1) / kills
-	if Everything() {
-		stride = 1
+	stride := 1
+	if !Everything() {
+		stride = (found + kills - 1) / kills
 	}
 	first := 1 + testdir.Rand(t, op.Name).IntN(stride)
 	t.Logf("%d failpoints; killed at every %dth from the %dth", found, stride, first)
@@ -81,20 +97,12 @@ func (f *Failpoints) Try(t *testing.T, kills int, op Operation) {
 	if err != nil {
 		t.Errorf("%s: %v", op.Name, err)
 	}
-	for _, name := range op.At {
-		if t.Failed() {
-			return
-		}
-		if _, died := f.run(t, op, name); !died {
-			t.Errorf("%s: it never came to %q", op.Name, name)
-		}
-	}
 }
 
 // steps are the ordinals of the failpoints to be tried.
-func (f *Failpoints) steps(t *testing.T, op Operation) (steps []int) {
+func (f *Failpoints) steps(t *testing.T, kills int, op Operation) (steps []int) {
 	t.Helper()
-	if op.Steps > 0 && !Everything() {
+	if op.Steps > 0 && kills == 1 && !Everything() {
 		for n := range op.Steps {
 			steps = append(steps, n+1)
 		}
