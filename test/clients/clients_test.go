@@ -80,7 +80,7 @@ func TestClientsThorough(t *testing.T) { runClients(t, "17", newClient, oldClien
 
 func runClients(t *testing.T, next string, node ...string) {
 	r := &recorder{results: map[string]map[[2]string]string{}}
-	s := harness.New(t, harness.WithConfig("monitor:\n  interval: 60s"))
+	s := harness.New(t, harness.OfBuilds("postgresql-", "mariadb-10"), harness.WithConfig("monitor:\n  interval: 60s"))
 	t.Run("linodego", func(t *testing.T) { linodegoCalls(t, s, r, next) })
 	for _, client := range node {
 		t.Run(modules[client], func(t *testing.T) { nodeCalls(t, s, r, client, modules[client]) })

@@ -240,7 +240,7 @@ func everything(t *testing.T) (s *harness.Server, mysql, postgresql harness.Data
 	if err := os.WriteFile(menu, []byte(catalog), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s = harness.Prepare(t, harness.WithConfig("engines: {folders: ["+engines+"], discover_every: 1s}\ncatalog: {file: "+menu+"}"))
+	s = harness.Prepare(t, harness.OfBuilds("postgresql-15", "mariadb-10"), harness.WithConfig("engines: {folders: ["+engines+"], discover_every: 1s}\ncatalog: {file: "+menu+"}"))
 	builds := map[string][2]string{
 		"postgresql/15": {"postgresql-15.17-npm", "postgresql-15.18-npm"},
 		"mysql/10.11":   {"mariadb-10.11.18-debian-unpacked", "mariadb-10.11.19-debian-unpacked"},

@@ -56,9 +56,9 @@ func (w *world) command(args ...string) (int, error) {
 }
 
 // TestAccounts kills steward while it does what follows from an operator's command.
-func TestAccounts(t *testing.T) { newWorld(t).accounts(once) }
+func TestAccounts(t *testing.T) { newWorld(t, postgresql).accounts(once) }
 
-func TestAccountsThorough(t *testing.T) { newWorld(t).accounts(2) }
+func TestAccountsThorough(t *testing.T) { newWorld(t, postgresql).accounts(2) }
 
 func (w *world) accounts(kills int) {
 	for _, op := range []operation{

@@ -13,9 +13,9 @@ import (
 // TestBackups kills steward at the steps of backups, restores and forks: no half backup
 // is ever listed as one that can be restored, and no row is lost. TestThreeNodes has the
 // restore of a cluster of three.
-func TestBackups(t *testing.T) { newWorld(t).backups(once) }
+func TestBackups(t *testing.T) { newWorld(t, postgresql).backups(once) }
 
-func TestBackupsThorough(t *testing.T) { newWorld(t).backups(2) }
+func TestBackupsThorough(t *testing.T) { newWorld(t, postgresql).backups(2) }
 
 func (w *world) backups(kills int) {
 	for _, op := range append(backupOperations("postgresql/15"), forking("postgresql/15")) {
@@ -24,10 +24,10 @@ func (w *world) backups(kills int) {
 }
 
 // TestBackupsOfMariaDB: where the engine makes a difference.
-func TestBackupsOfMariaDB(t *testing.T) { newWorld(t, continuous).backupsOfMariaDB(once) }
+func TestBackupsOfMariaDB(t *testing.T) { newWorld(t, mariadb, continuous).backupsOfMariaDB(once) }
 
 func TestBackupsOfMariaDBThorough(t *testing.T) {
-	w := newWorld(t, continuous)
+	w := newWorld(t, mariadb, continuous)
 	w.backupsOfMariaDB(2)
 	w.try(2, forking("mysql/10.11"))
 }

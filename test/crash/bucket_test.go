@@ -103,7 +103,7 @@ type bucketWorld struct {
 func newBucketWorld(t *testing.T, engine string) *bucketWorld {
 	t.Parallel()
 	bucket := archivetest.NewBucket(t)
-	w := prepared(t, harness.WithConfig(fmt.Sprintf(bucketConfig, bucket.URL())))
+	w := prepared(t, postgresql, mariadb, harness.WithConfig(fmt.Sprintf(bucketConfig, bucket.URL())))
 	w.Env = bucket.Env()
 	w.Start()
 	w.keeper(engine, 1)
@@ -273,7 +273,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	t.Parallel()
-	w := prepared(t, harness.WithConfig(fmt.Sprintf(bucketConfig, "file://"+dir)))
+	w := prepared(t, mariadb, harness.WithConfig(fmt.Sprintf(bucketConfig, "file://"+dir)))
 	w.Start()
 	w.keeper("mysql/10.11", 1)
 	w.ballast(12)

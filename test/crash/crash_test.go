@@ -68,7 +68,7 @@ type world struct {
 const once = 1
 
 func TestCreateThorough(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, postgresql, mariadb)
 	// The engine makes little difference here.
 	for engine, kills := range map[string]int{"postgresql/15": 2, "mysql/10.11": 1} {
 		w.try(kills, creating(engine))
@@ -106,12 +106,12 @@ func checkCreated(t *testing.T, w *world, accepted bool) {
 
 // TestChange kills steward while a database is made, changed and deleted.
 func TestChange(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, postgresql)
 	w.try(once, creating("postgresql/15"))
 	w.change(once)
 }
 
-func TestChangeThorough(t *testing.T) { newWorld(t).change(2) }
+func TestChangeThorough(t *testing.T) { newWorld(t, postgresql).change(2) }
 
 // change does to a database what one of a single node can be asked for, up to its end.
 func (w *world) change(kills int) {
@@ -209,10 +209,16 @@ func (w *world) change(kills int) {
 // newWorld starts a server for operations to be tried on, one after the other.
 func newWorld(t *testing.T, options ...harness.Option) *world {
 	t.Parallel()
-	w := prepared(t, append(options, harness.WithConfig("pool:\n  size: 0"))...)
+	w := prepared(t, options...)
 	w.Start()
 	return w
 }
+
+// What databases of the tests are made of.
+var (
+	postgresql = harness.OfBuilds("postgresql-15")
+	mariadb    = harness.OfBuilds("mariadb-10")
+)
 
 // prepared is a server that can be killed at its failpoints, before its first start.
 func prepared(t *testing.T, options ...harness.Option) *world {

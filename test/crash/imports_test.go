@@ -31,7 +31,7 @@ func migrations(t *testing.T, kills int) {
 		CREATE TABLE later (n int); ALTER TABLE later REPLICA IDENTITY FULL`, movedRows)); err != nil { // where nothing would refuse a row that is written twice
 		t.Fatal(err)
 	}
-	w := newWorld(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
+	w := newWorld(t, postgresql, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
 	begin := func(w *world) (int, error) { return w.migrate(src, "dump") }
 	var begun int64 // is read before steward may die
 	for _, op := range []operation{
@@ -86,7 +86,7 @@ func followMariaDB(t *testing.T, kills int) {
 			t.Fatal(err)
 		}
 	}
-	w := newWorld(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
+	w := newWorld(t, mariadb, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
 	w.db = w.CreateActive(harness.Small("crash-maria", "mysql/10.11"))
 	w.cred = w.Credentials(w.db)
 	for _, op := range w.following(src, shop, "mysql") {

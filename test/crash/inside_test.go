@@ -11,14 +11,14 @@ import (
 // TestInside kills steward while logical databases, users and extensions are made and removed: what was accepted is there, what wasn't is there or
 // not, and either way the same can be asked for again.
 func TestInside(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, postgresql, mariadb)
 	w.tryInside("postgresql/15", once, making(app), removing(shop), making(trigrams))
 	w.tryInside("mysql/10.11", once, making(app))
 	w.Eventually("nothing left", w.Leftovers)
 }
 
 func TestInsideThorough(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, postgresql, mariadb)
 	w.tryInside("postgresql/15", 2, making(app), removing(app), making(shop), removing(shop), making(postgis), removing(postgis))
 	w.tryInside("mysql/10.11", 2, making(app), removing(app), making(shop), removing(shop))
 	w.Eventually("nothing left", w.Leftovers)

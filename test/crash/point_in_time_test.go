@@ -14,13 +14,13 @@ var continuous = harness.WithConfig("backups:\n  continuous: true")
 
 // TestForkToPointInTimeThorough is TestBackupsOfMariaDB's on PostgreSQL, whose moments TestPointInTime in test/e2e has.
 func TestForkToPointInTimeThorough(t *testing.T) {
-	w := newWorld(t, continuous)
+	w := newWorld(t, postgresql, continuous)
 	w.try(2, w.forkingMoment("postgresql/15"))
 }
 
 // TestRestoreToPointInTimeThorough has steps that are mostly those of any restore, which TestBackups kills.
 func TestRestoreToPointInTimeThorough(t *testing.T) {
-	w := newWorld(t, continuous)
+	w := newWorld(t, postgresql, continuous)
 	for _, op := range w.restoringMoment() {
 		w.try(2, op)
 	}

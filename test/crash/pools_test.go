@@ -12,9 +12,9 @@ import (
 
 // TestPools kills steward while pools are made, changed and deleted, and while their server is restarted: what was accepted comes
 // about, who is connected to another pool stays so, and nothing is left.
-func TestPools(t *testing.T) { newWorld(t).tryPools(once) }
+func TestPools(t *testing.T) { newWorld(t, postgresql).tryPools(once) }
 
-func TestPoolsThorough(t *testing.T) { newWorld(t).tryPools(2) }
+func TestPoolsThorough(t *testing.T) { newWorld(t, postgresql).tryPools(2) }
 
 func (w *world) tryPools(kills int) {
 	pool := func(method, label string, in map[string]any) (int, error) {

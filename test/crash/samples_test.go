@@ -49,7 +49,7 @@ func TestSamplingHoldsUpNothingThorough(t *testing.T) {
 
 func sampling(t *testing.T, faults ...string) {
 	t.Parallel()
-	b := &sampled{world: prepared(t), disks: map[int64]*smallDisk{}}
+	b := &sampled{world: prepared(t, postgresql, mariadb), disks: map[int64]*smallDisk{}}
 	b.store = b.newSmallDisk(filepath.Join(b.Data, "store"))
 	b.Start()
 	b.readAddress()

@@ -23,7 +23,7 @@ func TestSleepThorough(t *testing.T) {
 }
 
 func sleep(t *testing.T, kills int, engine string, size int) {
-	w := newWorld(t)
+	w := newWorld(t, postgresql, mariadb)
 	w.Kill()
 	w.Env = append(w.Env, "STEWARD_MINUTE=100ms")
 	w.Start()

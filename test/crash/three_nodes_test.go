@@ -23,9 +23,9 @@ func TestThreeNodesThorough(t *testing.T) { threeNodes(t, 2) }
 
 func threeNodes(t *testing.T, kills int) {
 	t.Parallel()
-	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
+	for engine, builds := range map[string]harness.Option{"postgresql/15": postgresql, "mysql/10.11": mariadb} {
 		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
-			w := newWorld(t)
+			w := newWorld(t, builds)
 			for _, op := range threeNodeOperations(engine) {
 				switch {
 				case kills == once && op.further, strings.HasPrefix(engine, "mysql") && op.alike:

@@ -15,9 +15,9 @@ import (
 
 // TestUpgrade kills steward while it moves a database to a newer version: afterwards it is of the one or of the other, with all rows, also those that
 // clients of its pool write meanwhile.
-func TestUpgrade(t *testing.T) { newWorld(t).upgrade(once) }
+func TestUpgrade(t *testing.T) { newWorld(t, harness.OfBuilds("postgresql-")).upgrade(once) }
 
-func TestUpgradeThorough(t *testing.T) { newWorld(t).upgrade(2) }
+func TestUpgradeThorough(t *testing.T) { newWorld(t, harness.OfBuilds("postgresql-")).upgrade(2) }
 
 func (w *world) upgrade(kills int) {
 	w.try(kills, operation{
@@ -66,9 +66,11 @@ func (w *world) upgrade(kills int) {
 }
 
 // TestUpgradeMariaDB does so with the other family, whose own program changes the tables of the server.
-func TestUpgradeMariaDB(t *testing.T) { newWorld(t).upgradeMariaDB(once) }
+func TestUpgradeMariaDB(t *testing.T) { newWorld(t, harness.OfBuilds("mariadb-")).upgradeMariaDB(once) }
 
-func TestUpgradeMariaDBThorough(t *testing.T) { newWorld(t).upgradeMariaDB(2) }
+func TestUpgradeMariaDBThorough(t *testing.T) {
+	newWorld(t, harness.OfBuilds("mariadb-")).upgradeMariaDB(2)
+}
 
 func (w *world) upgradeMariaDB(kills int) {
 	w.try(kills, operation{

@@ -66,6 +66,7 @@ type settings struct {
 	fresh  bool
 	empty  bool
 	ports  int
+	builds []string
 }
 
 // WithTags builds the binary with build tags, such as failpoint.
@@ -79,6 +80,11 @@ func Fresh() Option { return func(s *settings) { s.fresh = true } }
 
 // WithPorts lets the server have so many databases.
 func WithPorts(n int) Option { return func(s *settings) { s.ports = n } }
+
+// OfBuilds has templates of those builds alone be ready whose names begin so: to copy all takes longer than some tests.
+func OfBuilds(prefixes ...string) Option {
+	return func(s *settings) { s.builds = append(s.builds, prefixes...) }
+}
 
 // Empty leaves the data folder empty.
 func Empty() Option { return func(s *settings) { s.empty = true } }
@@ -115,7 +121,7 @@ func Prepare(t testing.TB, options ...Option) *Server {
 	}
 	if _, test := t.(*testing.T); test && !set.fresh {
 		if !set.empty {
-			s.prepare()
+			s.prepare(set.builds)
 		}
 		if !strings.Contains(set.config, "pool:") {
 			config += "pool: {size: 0}\n" // clones that nobody takes cost more than most tests

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"steward/internal/pgtest"
@@ -15,17 +16,17 @@ import (
 const templatesOf = "steward-"
 
 // prepare gives the data folder what a first start makes in seconds.
-func (s *Server) prepare() {
+func (s *Server) prepare(builds []string) {
 	s.t.Helper()
 	if err := pgtest.PreparedStore(filepath.Join(s.Data, "store")); err != nil {
 		s.t.Fatal(err)
 	}
-	s.PrepareTemplates()
+	s.PrepareTemplates(builds...)
 }
 
 // PrepareTemplates gives a data folder that has not been served templates that the same
-// binary made before. Steward itself makes templates anew that another one made.
-func (s *Server) PrepareTemplates() {
+// binary made before: of builds whose names begin so, or of all. Steward itself makes templates anew that another one made.
+func (s *Server) PrepareTemplates(builds ...string) {
 	s.t.Helper()
 	templates := filepath.Join(s.Data, "templates")
 	if err := errors.Join(os.Mkdir(templates, 0o711), os.Chmod(templates, 0o711)); err != nil {
@@ -33,6 +34,10 @@ func (s *Server) PrepareTemplates() {
 	}
 	key := s.digest()
 	for _, name := range testdir.Kept(templatesOf, key) {
+		begins := func(prefix string) bool { return strings.HasPrefix(name, templatesOf+prefix) }
+		if len(builds) > 0 && !slices.ContainsFunc(builds, begins) {
+			continue
+		}
 		gone := func(string) error { return os.ErrNotExist }
 		err := testdir.Prepared(context.Background(), filepath.Join(templates, strings.TrimPrefix(name, templatesOf)), name, key, gone)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -78,7 +78,7 @@ func newPlaceWith(t *testing.T, options []harness.Option, env ...string) *place 
 	p.clients = testnet.NewHost(t, fmt.Sprintf("clients%d", n), prefix("172.18.%d.1/24"), prefix("172.18.%d.100/24"))
 	testnet.Address(t, p.clients.Outside, prefix("172.18.%d.2/24"))
 	p.clients.AnyOf(prefix("172.19.%d.0/24"), prefix("172.18.%d.100/24").Addr())
-	options = append(options, harness.WithConfig(fmt.Sprintf("isolation: {network: 10.%d.0.0/16}", 40+n)))
+	options = append(options, harness.OfBuilds("postgresql-15", "mariadb-10"), harness.WithConfig(fmt.Sprintf("isolation: {network: 10.%d.0.0/16}", 40+n)))
 	p.Server = harness.Prepare(t, options...)
 	p.Env = []string{"STEWARD_GATEWAY__PRIMARY_ADDRESS=" + p.primary.String(), "STEWARD_GATEWAY__SECONDARY_ADDRESS=" + p.second.String()}
 	p.Env = append(p.Env, env...)
