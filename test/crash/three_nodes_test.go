@@ -44,7 +44,7 @@ func threeNodes(t *testing.T, kills int) {
 // threeNodeOperations ends with the one that doesn't leave three nodes.
 func threeNodeOperations(engine string) []operation {
 	restore := restoring(engine, 3)
-	restore.alike = true
+	restore.alike, restore.further = true, true // TestBackups has one node's
 	return []operation{
 		{
 			name:    "create three",
@@ -59,8 +59,9 @@ func threeNodeOperations(engine string) []operation {
 			check: checkCreated,
 		},
 		{
-			name:  "switchover",
-			steps: 92,
+			name:    "switchover",
+			steps:   92,
+			further: strings.HasPrefix(engine, "postgresql"), // in TestMaintenance
 			ask: func(w *world) (int, error) {
 				w.gone = w.Primary(w.db).Pid
 				return w.put(map[string]any{"type": "g6-standard-1"})
@@ -133,9 +134,10 @@ func threeNodeOperations(engine string) []operation {
 			},
 		},
 		{
-			name:  "resume",
-			steps: 58,
-			alike: true,
+			name:    "resume",
+			steps:   58,
+			alike:   true,
+			further: true,
 			prepare: func(w *world) {
 				w.threeNodes(engine)
 				w.gone = 0
