@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,7 +19,8 @@ func TestBackups(t *testing.T) { newWorld(t, postgresql).backups(once) }
 func TestBackupsThorough(t *testing.T) { newWorld(t, postgresql).backups(2) }
 
 func (w *world) backups(kills int) {
-	for _, op := range append(backupOperations("postgresql/15"), forking("postgresql/15")) {
+	all := backupOperations("postgresql/15")
+	for _, op := range slices.Insert(all, len(all)-1, forking("postgresql/15")) { // the last one deletes the database
 		w.try(kills, op)
 	}
 }

@@ -104,10 +104,12 @@ func checkCreated(t *testing.T, w *world, accepted bool) {
 	w.mustQuery(t)
 }
 
-// TestChange kills steward while a database is made, changed and deleted.
+// TestChange kills steward while a database is made, changed and deleted, and what is in it and before it.
 func TestChange(t *testing.T) {
 	w := newWorld(t, postgresql)
 	w.try(once, creating("postgresql/15"))
+	w.tryPools(once)
+	w.tryInside("postgresql/15", once, making(app), removing(shop), making(trigrams))
 	w.change(once)
 }
 

@@ -94,6 +94,7 @@ func followMariaDB(t *testing.T, kills int) {
 			w.try(kills, op)
 		}
 	}
+	w.tryInside("mysql/10.11", kills, making(app)) // this database is there
 	w.deleteAll()
 	w.Eventually("nothing left", w.Leftovers)
 }

