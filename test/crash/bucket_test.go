@@ -82,7 +82,7 @@ func restoreFaults() []bucketFault {
 // TestBucket: the bucket fails or fills at a moment of a backup and of a restore,
 // at all of them when STEWARD_CRASH is all. Nothing half done is ever taken for a
 // backup, no row is lost, people are told why, and all goes on once it is back.
-func TestBucket(t *testing.T) { newBucketWorld(t, "postgresql/15").each(1) } // TestFullDisk has MariaDB
+func TestBucket(t *testing.T) { newBucketWorld(t, "postgresql/15").each(once) } // TestFullDisk has MariaDB
 
 func TestBucketThorough(t *testing.T) {
 	t.Parallel()
