@@ -113,6 +113,9 @@ func newBucketWorld(t *testing.T, engine string) *bucketWorld {
 
 // each tries as many faults of backups, and of restores.
 func (b *bucketWorld) each(faults int) {
+	if faults == once && harness.Everything() {
+		return // the test that is Thorough tries all
+	}
 	b.some("backup", faults, backupFaults(), b.backUp)
 	b.backup, b.backedUp = b.Snapshot(b.db, "kept", "primary"), b.rows
 	b.keeper(b.db.Engine, 1)
