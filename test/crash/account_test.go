@@ -63,7 +63,7 @@ func TestAccountsThorough(t *testing.T) { newWorld(t, postgresql).accounts(2) }
 func (w *world) accounts(kills int) {
 	for _, op := range []operation{
 		{
-			name: "suspend", steps: 10,
+			name: "suspend", steps: 17,
 			prepare: (*world).tenant,
 			ask:     func(w *world) (int, error) { return w.command("account", "suspend", w.owner) },
 			check: func(t *testing.T, w *world, _ bool) {
@@ -75,7 +75,7 @@ func (w *world) accounts(kills int) {
 			},
 		},
 		{
-			name: "resume", steps: 10,
+			name: "resume", steps: 25,
 			prepare: func(w *world) {
 				w.tenant()
 				w.mustDo("account", "suspend", w.owner)
@@ -88,7 +88,7 @@ func (w *world) accounts(kills int) {
 			},
 		},
 		{
-			name: "delete", steps: 10,
+			name: "delete", steps: 35,
 			prepare: (*world).tenant,
 			ask:     func(w *world) (int, error) { return w.command("account", "delete", w.owner, "--yes") },
 			check: func(t *testing.T, w *world, accepted bool) {

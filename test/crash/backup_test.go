@@ -63,7 +63,7 @@ func (w *world) keeper(engine string, size int) {
 func backupOperations(engine string) []operation {
 	return []operation{
 		{
-			name: "snapshot", steps: 20,
+			name: "snapshot", steps: 19,
 			alike:   true,
 			prepare: func(w *world) { w.keeper(engine, 1) },
 			ask: func(w *world) (int, error) {
@@ -74,7 +74,7 @@ func backupOperations(engine string) []operation {
 		},
 		restoring(engine, 1),
 		{
-			name: "delete a backup", steps: 10,
+			name: "delete a backup", steps: 8,
 			alike: true,
 			prepare: func(w *world) {
 				w.keeper(engine, 1)
@@ -93,7 +93,7 @@ func backupOperations(engine string) []operation {
 			},
 		},
 		{
-			name: "delete with a last backup", steps: 20,
+			name: "delete with a last backup", steps: 70,
 			alike:   true,
 			prepare: func(w *world) { w.keeper(engine, 1) },
 			ask: func(w *world) (int, error) {
@@ -143,7 +143,7 @@ func checkFinal(t *testing.T, w *world, accepted bool) {
 
 func restoring(engine string, size int) operation {
 	return operation{
-		name: "restore", steps: 40,
+		name: "restore", steps: 43,
 		prepare: func(w *world) {
 			w.keeper(engine, size)
 			w.backup, w.backedUp = w.Snapshot(w.db, "kept", "primary"), w.rows

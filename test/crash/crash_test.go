@@ -79,7 +79,7 @@ func TestCreateThorough(t *testing.T) {
 func creating(engine string) operation {
 	family, _, _ := strings.Cut(engine, "/")
 	return operation{
-		name: "create " + family, steps: 40,
+		name: "create " + family, steps: 38,
 		prepare: (*world).deleteAll,
 		ask: func(w *world) (int, error) {
 			status, _, err := w.TryCall("POST", "/v4/databases/"+family+"/instances", harness.Small(fmt.Sprintf("crash-%d", w.n), engine), nil)
@@ -119,7 +119,7 @@ func TestChangeThorough(t *testing.T) { newWorld(t, postgresql).change(2) }
 func (w *world) change(kills int) {
 	for _, op := range []operation{
 		{
-			name: "allow_list", steps: 20,
+			name: "allow_list", steps: 19,
 			ask: func(w *world) (int, error) {
 				return w.put(map[string]any{"allow_list": []string{"127.0.0.1", fmt.Sprintf("10.0.0.%d", w.n%250+1)}})
 			},
@@ -132,7 +132,7 @@ func (w *world) change(kills int) {
 			},
 		},
 		{
-			name: "resize", steps: 20,
+			name: "resize", steps: 42,
 			prepare: func(w *world) {
 				if w.db.Type != "g6-nanode-1" {
 					w.deleteAll()
@@ -149,7 +149,7 @@ func (w *world) change(kills int) {
 			},
 		},
 		{
-			name: "restart", steps: 20, // TestMaintenance patches
+			name: "restart", steps: 36, // TestMaintenance patches
 			ask: func(w *world) (int, error) {
 				w.gone = w.Primary(w.db).Pid
 				return w.post("/restart")
@@ -163,7 +163,7 @@ func (w *world) change(kills int) {
 			},
 		},
 		{
-			name: "reset", steps: 20,
+			name: "reset", steps: 26,
 			ask: func(w *world) (int, error) { return w.post("/credentials/reset") },
 			check: func(t *testing.T, w *world, accepted bool) {
 				w.AwaitStatus(w.db, "active")
@@ -176,7 +176,7 @@ func (w *world) change(kills int) {
 			},
 		},
 		{
-			name: "delete", steps: 20,
+			name: "delete", steps: 35,
 			ask: func(w *world) (int, error) {
 				status, _, err := w.TryCall("DELETE", w.db.Path(), nil, nil)
 				return status, err

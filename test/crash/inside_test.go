@@ -20,14 +20,16 @@ func TestInsideThorough(t *testing.T) {
 type thing struct {
 	noun, name string
 	in         map[string]any
+	// steps is about how many failpoints it has to make it.
+	steps int
 }
 
 var (
-	app  = thing{"users", "app", map[string]any{"username": "app", "grants": []map[string]string{{"database": "defaultdb", "privilege": "write"}}}}
-	shop = thing{"databases", "shop", map[string]any{"name": "shop"}}
+	app  = thing{"users", "app", map[string]any{"username": "app", "grants": []map[string]string{{"database": "defaultdb", "privilege": "write"}}}, 6}
+	shop = thing{"databases", "shop", map[string]any{"name": "shop"}, 12}
 	// PostGIS takes the server a second to make.
-	postgis  = thing{"extensions", "postgis", map[string]any{"name": "postgis"}}
-	trigrams = thing{"extensions", "pg_trgm", map[string]any{"name": "pg_trgm"}}
+	postgis  = thing{"extensions", "postgis", map[string]any{"name": "postgis"}, 14}
+	trigrams = thing{"extensions", "pg_trgm", map[string]any{"name": "pg_trgm"}, 14}
 )
 
 // tryInside kills steward while logical databases, users and extensions are made and removed: what was accepted is there, what wasn't is there or
@@ -51,7 +53,7 @@ func (w *world) tryInside(engine string, kills int, ops ...operation) {
 
 func making(what thing) operation {
 	return operation{
-		name: "make " + what.noun, steps: 5, prepare: func(w *world) { w.without(what.noun, what.name) },
+		name: "make " + what.noun, steps: what.steps, prepare: func(w *world) { w.without(what.noun, what.name) },
 		ask:   func(w *world) (int, error) { return w.inside("POST", what.noun, "", what.in) },
 		check: func(t *testing.T, w *world, accepted bool) { w.checkInside(t, what.noun, what.name, what.in, accepted) },
 	}
@@ -59,7 +61,7 @@ func making(what thing) operation {
 
 func removing(what thing) operation {
 	return operation{
-		name: "remove " + what.noun, steps: 5, prepare: func(w *world) {
+		name: "remove " + what.noun, steps: 3, prepare: func(w *world) {
 			w.without(what.noun, what.name)
 			w.mustPool(w.inside("POST", what.noun, "", what.in))
 		},

@@ -46,24 +46,24 @@ func (w *world) tryPools(kills int) {
 	}
 	for _, op := range []operation{
 		{
-			name: "create a pool", steps: 20, prepare: prepare(false),
+			name: "create a pool", steps: 22, prepare: prepare(false),
 			ask: func(*world) (int, error) {
 				return pool("POST", "", map[string]any{"label": "app", "database": "defaultdb", "mode": "transaction", "size": 2})
 			},
 			check: checkPool(`"size":2`, true),
 		},
 		{
-			name: "change a pool", steps: 20, prepare: prepare(true),
+			name: "change a pool", steps: 18, prepare: prepare(true),
 			ask:   func(w *world) (int, error) { return pool("PUT", "app", map[string]any{"size": w.n%7 + 2}) },
 			check: checkPool("", true),
 		},
 		{
-			name: "restart behind a pool", steps: 20, prepare: prepare(true),
+			name: "restart behind a pool", steps: 37, prepare: prepare(true),
 			ask:   func(w *world) (int, error) { return w.post("/restart") },
 			check: checkPool("", true),
 		},
 		{
-			name: "delete a pool", steps: 20, prepare: prepare(true),
+			name: "delete a pool", steps: 23, prepare: prepare(true),
 			ask:   func(*world) (int, error) { return pool("DELETE", "app", nil) },
 			check: checkPool("", false),
 		},
