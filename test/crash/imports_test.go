@@ -35,9 +35,9 @@ func migrations(t *testing.T, kills int) {
 	begin := func(w *world) (int, error) { return w.migrate(src, "dump") }
 	var begun int64 // is read before steward may die
 	for _, op := range []operation{
-		{name: "bring a database over", steps: 20, prepare: (*world).unmoved, ask: begin, check: checkMoved("finished")},
+		{name: "bring a database over", steps: 44, prepare: (*world).unmoved, ask: begin, check: checkMoved("finished")},
 		{
-			name: "cancel that", steps: 5, prepare: func(w *world) {
+			name: "cancel that", steps: 21, prepare: func(w *world) {
 				w.unmoved()
 				if status, err := begin(w); err != nil || status != 200 {
 					w.t.Fatalf("migrate: %d %v", status, err)
@@ -112,7 +112,7 @@ func (w *world) following(src harness.Source, shop *sql.DB, driver string) []ope
 		begun = w.migrations()[0].ID
 	}
 	return []operation{
-		{name: "follow it", steps: 20, alike: true, prepare: (*world).unmoved, ask: follow, check: w.cutOver},
+		{name: "follow it", steps: 60, alike: true, prepare: (*world).unmoved, ask: follow, check: w.cutOver},
 		{
 			name: "write while it follows", prepare: following, at: []string{driver + ": rows sent", driver + ": rows written"},
 			ask: func(w *world) (int, error) {
@@ -127,7 +127,7 @@ func (w *world) following(src harness.Source, shop *sql.DB, driver string) []ope
 			check: w.cutOver,
 		},
 		{
-			name: "cut it over", steps: 20, alike: true, prepare: following,
+			name: "cut it over", steps: 19, alike: true, prepare: following,
 			ask: func(w *world) (int, error) {
 				status, _, err := w.TryCall("POST", fmt.Sprintf("%s/migrations/%d/cutover", w.db.Path(), begun), nil, nil)
 				return status, err

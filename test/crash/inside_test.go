@@ -25,7 +25,7 @@ type thing struct {
 }
 
 var (
-	app  = thing{"users", "app", map[string]any{"username": "app", "grants": []map[string]string{{"database": "defaultdb", "privilege": "write"}}}, 6}
+	app  = thing{"users", "app", map[string]any{"username": "app", "grants": []map[string]string{{"database": "defaultdb", "privilege": "write"}}}, 9}
 	shop = thing{"databases", "shop", map[string]any{"name": "shop"}, 12}
 	// PostGIS takes the server a second to make.
 	postgis  = thing{"extensions", "postgis", map[string]any{"name": "postgis"}, 14}

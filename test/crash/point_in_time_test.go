@@ -78,7 +78,7 @@ func (w *world) restoringMoment() []operation {
 func (w *world) forkingMoment(engine string) operation {
 	moment := ""
 	return operation{
-		name: "fork of a moment", steps: 40,
+		name: "fork of a moment", steps: 61,
 		prepare: func(w *world) {
 			if moment == "" {
 				w.source(engine)

@@ -28,7 +28,7 @@ func sleep(t *testing.T, kills int, engine string, size int) {
 	w.Env = append(w.Env, "STEWARD_MINUTE=100ms")
 	w.Start()
 	w.try(kills, operation{
-		name: "sleep and wake", steps: 30,
+		name: "sleep and wake", steps: 55,
 		prepare: func(w *world) { w.makeAutoSuspended(engine, size) },
 		ask: func(w *world) (int, error) {
 			status, err := w.put(map[string]any{"auto_suspend": map[string]any{"idle_minutes": 1}})

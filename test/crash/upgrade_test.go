@@ -74,7 +74,7 @@ func TestUpgradeMariaDBThorough(t *testing.T) {
 
 func (w *world) upgradeMariaDB(kills int) {
 	w.try(kills, operation{
-		name: "upgrade", steps: 40, patience: time.Minute,
+		name: "upgrade", steps: 66, patience: time.Minute,
 		prepare: func(w *world) { w.backTo("mysql", "10.11") },
 		ask:     func(w *world) (int, error) { return w.put(map[string]any{"version": "11.8"}) },
 		check: func(t *testing.T, w *world, accepted bool) {
