@@ -240,13 +240,14 @@ func everything(t *testing.T) (s *harness.Server, mysql, postgresql harness.Data
 	if err := os.WriteFile(menu, []byte(catalog), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s = harness.Prepare(t, harness.WithConfig("engines: {folders: ["+engines+"], discover_every: 1s}\ncatalog: {file: "+menu+"}"))
+	s = harness.Prepare(t, harness.OfBuilds("postgresql-15", "mariadb-10"), harness.WithConfig("engines: {folders: ["+engines+"]}\ncatalog: {file: "+menu+"}"))
 	builds := map[string][2]string{
 		"postgresql/15": {"postgresql-15.17-npm", "postgresql-15.18-npm"},
 		"mysql/10.11":   {"mariadb-10.11.18-debian-unpacked", "mariadb-10.11.19-debian-unpacked"},
 	}
 	for _, b := range builds {
 		harness.InstallEngine(t, engines, b[0])
+		harness.InstallEngine(t, engines, b[1])
 	}
 	s.Start()
 	waiting := map[string]harness.Database{}
@@ -257,9 +258,6 @@ func everything(t *testing.T) (s *harness.Server, mysql, postgresql harness.Data
 		waiting[engine] = s.CreateActive(spec)
 	}
 	harness.BeginWith(t, s.StoreURL(), "")
-	for _, b := range builds {
-		harness.InstallEngine(t, engines, b[1])
-	}
 	allowApplication(t, s)
 	mustCall(t, s, "POST", "/v4/account/users", map[string]any{"username": restricted, "email": "f@example.org", "restricted": true})
 	mustCall(t, s, "PUT", "/v4/account/users/"+restricted+"/grants", map[string]any{

@@ -22,19 +22,19 @@ func calls(t *testing.T, client *linodego.Client, r *recorder, area string) *gop
 
 // linodegoCalls makes every call that linodego has for databases, and those for
 // events, profile, account and catalog that steward has an answer to.
-func linodegoCalls(t *testing.T, s *harness.Server, r *recorder) {
+func linodegoCalls(t *testing.T, s *harness.Server, r *recorder, next string) {
 	allowApplication(t, s)
 	source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: s.Token})
 	client := linodego.NewClient(oauth2.NewClient(t.Context(), source))
 	client.SetBaseURL(s.URL)
-	client.SetPollDelay(50)
+	client.SetPollDelay(200)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	t.Run("databases", func(t *testing.T) {
 		for _, part := range []struct {
 			area string
 			run  func(context.Context, *gopher.Gopher)
-		}{{"databases, postgresql", func(ctx context.Context, g *gopher.Gopher) { g.Postgres(ctx, "local", "17") }}, {"databases, mysql", mysqlCalls}} {
+		}{{"databases, postgresql", func(ctx context.Context, g *gopher.Gopher) { g.Postgres(ctx, "local", next) }}, {"databases, mysql", mysqlCalls}} {
 			t.Run(part.area, func(t *testing.T) { t.Parallel(); part.run(ctx, calls(t, &client, r, part.area)) })
 		}
 	})

@@ -9,9 +9,6 @@ import (
 	"steward/test/harness"
 )
 
-// account is the operator's name for the account of a run.
-func (w *world) account() string { return fmt.Sprintf("crash-%d", w.n) }
-
 // operator gives one of the operator's commands.
 func (w *world) operator(args ...string) (string, error) {
 	return w.Command(append(args, "--data", w.Data)...)
@@ -26,12 +23,16 @@ func (w *world) mustDo(args ...string) string {
 	return out
 }
 
-// tenant makes an account with a database and a service. It is called before failpoints
+// tenant makes an account with a database and a service, unless there is one. It is called before failpoints
 // count.
 func (w *world) tenant() {
 	w.t.Helper()
-	w.mustDo("account", "create", w.account())
-	w.mustDo("user", "create", "ann", "--account", w.account(), "--email", "ann@example.org")
+	if w.db.ID != 0 {
+		return
+	}
+	w.owner = fmt.Sprintf("crash-%d", w.n)
+	w.mustDo("account", "create", w.owner)
+	w.mustDo("user", "create", "ann", "--account", w.owner, "--email", "ann@example.org")
 	w.tenantsToken()
 	w.fresh()
 	service := map[string]any{"label": "web", "service_type": "tcp", "address": "127.0.0.1:1", "timeout": 1, "region": "local"}
@@ -43,7 +44,7 @@ func (w *world) tenant() {
 // tenantsToken has requests sent in the account's name.
 func (w *world) tenantsToken() {
 	w.t.Helper()
-	w.Token = strings.TrimSpace(w.mustDo("token", "create", "--user", "ann", "--account", w.account(), "--scopes", "*"))
+	w.Token = strings.TrimSpace(w.mustDo("token", "create", "--user", "ann", "--account", w.owner, "--scopes", "*"))
 }
 
 // command gives a command about the account that doesn't wait for what the server does.
@@ -55,47 +56,50 @@ func (w *world) command(args ...string) (int, error) {
 }
 
 // TestAccounts kills steward while it does what follows from an operator's command.
-func TestAccounts(t *testing.T) {
-	w := newWorld(t)
+func TestAccounts(t *testing.T) { newWorld(t, postgresql).accounts(once) }
+
+func TestAccountsThorough(t *testing.T) { newWorld(t, postgresql).accounts(2) }
+
+func (w *world) accounts(kills int) {
 	for _, op := range []operation{
 		{
-			name:    "suspend",
+			name: "suspend", steps: 17,
 			prepare: (*world).tenant,
-			ask:     func(w *world) (int, error) { return w.command("account", "suspend", w.account()) },
+			ask:     func(w *world) (int, error) { return w.command("account", "suspend", w.owner) },
 			check: func(t *testing.T, w *world, _ bool) {
-				w.mustDo("account", "suspend", w.account()) // waits
+				w.mustDo("account", "suspend", w.owner) // waits
 				w.disarm()
 				w.mustBeClosed(t)
-				w.mustDo("account", "resume", w.account())
+				w.mustDo("account", "resume", w.owner)
 				w.mustServe(t)
 			},
 		},
 		{
-			name: "resume",
+			name: "resume", steps: 25,
 			prepare: func(w *world) {
 				w.tenant()
-				w.mustDo("account", "suspend", w.account())
+				w.mustDo("account", "suspend", w.owner)
 			},
-			ask: func(w *world) (int, error) { return w.command("account", "resume", w.account()) },
+			ask: func(w *world) (int, error) { return w.command("account", "resume", w.owner) },
 			check: func(t *testing.T, w *world, _ bool) {
-				w.mustDo("account", "resume", w.account())
+				w.mustDo("account", "resume", w.owner)
 				w.disarm()
 				w.mustServe(t)
 			},
 		},
 		{
-			name:    "delete",
+			name: "delete", steps: 35,
 			prepare: (*world).tenant,
-			ask:     func(w *world) (int, error) { return w.command("account", "delete", w.account(), "--yes") },
+			ask:     func(w *world) (int, error) { return w.command("account", "delete", w.owner, "--yes") },
 			check: func(t *testing.T, w *world, accepted bool) {
 				if !accepted {
-					w.mustDo("account", "delete", w.account(), "--yes")
+					w.mustDo("account", "delete", w.owner, "--yes")
 				}
 				w.mustBeGone(t)
 			},
 		},
 	} {
-		w.try(1, op)
+		w.try(kills, op)
 	}
 }
 
@@ -107,22 +111,19 @@ func (w *world) mustBeClosed(t *testing.T) {
 	}
 }
 
-// mustServe demands that the account is served again, and leaves nothing of it.
+// mustServe demands that the account is served again.
 func (w *world) mustServe(t *testing.T) {
 	t.Helper()
 	w.tenantsToken()
 	w.AwaitStatus(w.db, "active")
 	w.mustQuery(t)
-	w.disarm()
-	w.mustDo("account", "delete", w.account(), "--yes")
-	w.mustBeGone(t)
 }
 
 // mustBeGone demands that nothing is left of the account.
 func (w *world) mustBeGone(t *testing.T) {
 	t.Helper()
 	w.Eventually("the account is gone", func() error {
-		if out, err := w.operator("account", "view", w.account()); err == nil || !strings.Contains(out, "no account") {
+		if out, err := w.operator("account", "view", w.owner); err == nil || !strings.Contains(out, "no account") {
 			return errors.New(out)
 		}
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,25 +14,33 @@ import (
 // TestBackups kills steward at the steps of backups, restores and forks: no half backup
 // is ever listed as one that can be restored, and no row is lost. TestThreeNodes has the
 // restore of a cluster of three.
-func TestBackups(t *testing.T) {
-	w := newWorld(t)
-	for _, op := range append(backupOperations("postgresql/15"), forking("postgresql/15")) {
-		w.try(1, op)
+func TestBackups(t *testing.T) { newWorld(t, postgresql).backups(once) }
+
+func TestBackupsThorough(t *testing.T) { newWorld(t, postgresql).backups(2) }
+
+func (w *world) backups(kills int) {
+	all := backupOperations("postgresql/15")
+	for _, op := range slices.Insert(all, len(all)-1, forking("postgresql/15")) { // the last one deletes the database
+		w.try(kills, op)
 	}
 }
 
 // TestBackupsOfMariaDB: where the engine makes a difference.
-func TestBackupsOfMariaDB(t *testing.T) {
-	w := newWorld(t, continuous)
+func TestBackupsOfMariaDB(t *testing.T) { newWorld(t, mariadb, continuous).backupsOfMariaDB(once) }
+
+func TestBackupsOfMariaDBThorough(t *testing.T) {
+	w := newWorld(t, mariadb, continuous)
+	w.backupsOfMariaDB(2)
+	w.try(2, forking("mysql/10.11"))
+}
+
+func (w *world) backupsOfMariaDB(kills int) {
 	for _, op := range backupOperations("mysql/10.11") {
 		if !op.alike {
-			w.try(1, op)
+			w.try(kills, op)
 		}
 	}
-	w.try(1, w.forkingMoment("mysql/10.11"))
-	if harness.Everything() {
-		w.try(1, forking("mysql/10.11"))
-	}
+	w.try(kills, w.forkingMoment("mysql/10.11"))
 }
 
 // keeper makes the database that is backed up, once, and adds a row to it.
@@ -54,7 +63,7 @@ func (w *world) keeper(engine string, size int) {
 func backupOperations(engine string) []operation {
 	return []operation{
 		{
-			name:    "snapshot",
+			name: "snapshot", steps: 19,
 			alike:   true,
 			prepare: func(w *world) { w.keeper(engine, 1) },
 			ask: func(w *world) (int, error) {
@@ -65,7 +74,7 @@ func backupOperations(engine string) []operation {
 		},
 		restoring(engine, 1),
 		{
-			name:  "delete a backup",
+			name: "delete a backup", steps: 8,
 			alike: true,
 			prepare: func(w *world) {
 				w.keeper(engine, 1)
@@ -84,7 +93,7 @@ func backupOperations(engine string) []operation {
 			},
 		},
 		{
-			name:    "delete with a last backup",
+			name: "delete with a last backup", steps: 70,
 			alike:   true,
 			prepare: func(w *world) { w.keeper(engine, 1) },
 			ask: func(w *world) (int, error) {
@@ -134,7 +143,7 @@ func checkFinal(t *testing.T, w *world, accepted bool) {
 
 func restoring(engine string, size int) operation {
 	return operation{
-		name: "restore",
+		name: "restore", steps: 43,
 		prepare: func(w *world) {
 			w.keeper(engine, size)
 			w.backup, w.backedUp = w.Snapshot(w.db, "kept", "primary"), w.rows

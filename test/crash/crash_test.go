@@ -26,6 +26,8 @@ type operation struct {
 	name string
 	// alike reports whether the engine makes no difference.
 	alike bool
+	// further reports whether make test has others that show about the same.
+	further bool
 	// prepare makes what the request needs, before failpoints count.
 	prepare func(w *world)
 	// ask sends the request. It may fail: the server dies at some point.
@@ -34,7 +36,7 @@ type operation struct {
 	steps int
 	// patience is how long a failpoint of it may take to be reached; seconds unless set.
 	patience time.Duration
-	// at names failpoints at which it is killed besides.
+	// at names failpoints at which it is killed besides; once, at these alone.
 	at []string
 	// check demands the outcome. accepted reports whether the request was answered with 200.
 	check func(t *testing.T, w *world, accepted bool)
@@ -56,28 +58,39 @@ type world struct {
 	failpoints     *harness.Failpoints
 	// later is how many rows a source has got while it was followed.
 	later int
+	// owner is the operator's name for the account of the database, where that isn't the first one.
+	owner string
 	// library reports whether a library is to be loaded.
 	library bool
 }
 
-func TestCreate(t *testing.T) {
-	w := newWorld(t)
+// once is how often `make test` kills each operation; tests whose names end in Thorough do so further times.
+const once = 1
+
+func TestCreateThorough(t *testing.T) {
+	w := newWorld(t, postgresql, mariadb)
 	// The engine makes little difference here.
 	for engine, kills := range map[string]int{"postgresql/15": 2, "mysql/10.11": 1} {
-		family, _, _ := strings.Cut(engine, "/")
-		w.try(kills, operation{
-			name: "create " + family,
-			ask: func(w *world) (int, error) {
-				status, _, err := w.TryCall("POST", "/v4/databases/"+family+"/instances", harness.Small(fmt.Sprintf("crash-%d", w.n), engine), nil)
-				return status, err
-			},
-			check: checkCreated,
-		})
+		w.try(kills, creating(engine))
+	}
+	w.deleteAll()
+}
+
+func creating(engine string) operation {
+	family, _, _ := strings.Cut(engine, "/")
+	return operation{
+		name: "create " + family, steps: 38,
+		prepare: (*world).deleteAll,
+		ask: func(w *world) (int, error) {
+			status, _, err := w.TryCall("POST", "/v4/databases/"+family+"/instances", harness.Small(fmt.Sprintf("crash-%d", w.n), engine), nil)
+			return status, err
+		},
+		check: checkCreated,
 	}
 }
 
 // checkCreated: what was acknowledged comes up; what wasn't is there and comes
-// up, or isn't there at all. Either way it can be deleted without a trace.
+// up, or isn't there at all. It is kept for what follows, which deletes it without a trace.
 func checkCreated(t *testing.T, w *world, accepted bool) {
 	found := w.byLabel(fmt.Sprintf("crash-%d", w.n))
 	if len(found) == 0 {
@@ -86,17 +99,27 @@ func checkCreated(t *testing.T, w *world, accepted bool) {
 		}
 		return
 	}
-	d := w.AwaitStatus(found[0], "active")
-	if err := w.query(d, w.Credentials(d)); err != nil {
-		t.Errorf("active but not reachable: %v", err)
-	}
-	w.deleteAll()
+	w.db = w.AwaitStatus(found[0], "active")
+	w.cred = w.Credentials(w.db)
+	w.mustQuery(t)
 }
 
+// TestChange kills steward while a database is made, changed and deleted, and what is in it and before it.
 func TestChange(t *testing.T) {
-	changes := []operation{
+	w := newWorld(t, postgresql)
+	w.try(once, creating("postgresql/15"))
+	w.tryPools(once)
+	w.tryInside("postgresql/15", once, making(app), removing(shop), making(trigrams))
+	w.change(once)
+}
+
+func TestChangeThorough(t *testing.T) { newWorld(t, postgresql).change(2) }
+
+// change does to a database what one of a single node can be asked for, up to its end.
+func (w *world) change(kills int) {
+	for _, op := range []operation{
 		{
-			name: "allow_list",
+			name: "allow_list", steps: 19,
 			ask: func(w *world) (int, error) {
 				return w.put(map[string]any{"allow_list": []string{"127.0.0.1", fmt.Sprintf("10.0.0.%d", w.n%250+1)}})
 			},
@@ -109,22 +132,24 @@ func TestChange(t *testing.T) {
 			},
 		},
 		{
-			name: "resize",
+			name: "resize", steps: 42,
 			prepare: func(w *world) {
-				w.deleteAll()
-				w.fresh()
+				if w.db.Type != "g6-nanode-1" {
+					w.deleteAll()
+					w.fresh()
+				}
 			},
 			ask: func(w *world) (int, error) { return w.put(map[string]any{"type": "g6-standard-1"}) },
 			check: func(t *testing.T, w *world, accepted bool) {
-				d := w.AwaitStatus(w.db, "active")
-				if accepted && d.Type != "g6-standard-1" {
-					t.Errorf("type is %s", d.Type)
+				w.db = w.AwaitStatus(w.db, "active")
+				if accepted && w.db.Type != "g6-standard-1" {
+					t.Errorf("type is %s", w.db.Type)
 				}
 				w.mustQuery(t)
 			},
 		},
 		{
-			name: "restart", // TestMaintenance patches
+			name: "restart", steps: 36, // TestMaintenance patches
 			ask: func(w *world) (int, error) {
 				w.gone = w.Primary(w.db).Pid
 				return w.post("/restart")
@@ -138,8 +163,8 @@ func TestChange(t *testing.T) {
 			},
 		},
 		{
-			name: "reset",
-			ask:  func(w *world) (int, error) { return w.post("/credentials/reset") },
+			name: "reset", steps: 26,
+			ask: func(w *world) (int, error) { return w.post("/credentials/reset") },
 			check: func(t *testing.T, w *world, accepted bool) {
 				w.AwaitStatus(w.db, "active")
 				before := w.cred.Password
@@ -151,11 +176,7 @@ func TestChange(t *testing.T) {
 			},
 		},
 		{
-			name: "delete",
-			prepare: func(w *world) {
-				w.deleteAll()
-				w.fresh()
-			},
+			name: "delete", steps: 35,
 			ask: func(w *world) (int, error) {
 				status, _, err := w.TryCall("DELETE", w.db.Path(), nil, nil)
 				return status, err
@@ -165,6 +186,7 @@ func TestChange(t *testing.T) {
 				switch {
 				case status == 404:
 					w.Eventually("removed", w.Leftovers)
+					w.db = harness.Database{}
 				case accepted:
 					t.Errorf("an accepted delete leaves the database answering %d", status)
 				default:
@@ -174,9 +196,7 @@ func TestChange(t *testing.T) {
 				}
 			},
 		},
-	}
-	w := newWorld(t)
-	for _, op := range changes {
+	} {
 		if op.prepare == nil {
 			op.prepare = func(w *world) {
 				if w.db.ID == 0 {
@@ -184,17 +204,23 @@ func TestChange(t *testing.T) {
 				}
 			}
 		}
-		w.try(2, op)
+		w.try(kills, op)
 	}
 }
 
 // newWorld starts a server for operations to be tried on, one after the other.
 func newWorld(t *testing.T, options ...harness.Option) *world {
 	t.Parallel()
-	w := prepared(t, append(options, harness.WithConfig("pool:\n  size: 0"))...)
+	w := prepared(t, options...)
 	w.Start()
 	return w
 }
+
+// What databases of the tests are made of.
+var (
+	postgresql = harness.OfBuilds("postgresql-15")
+	mariadb    = harness.OfBuilds("mariadb-10")
+)
 
 // prepared is a server that can be killed at its failpoints, before its first start.
 func prepared(t *testing.T, options ...harness.Option) *world {
@@ -209,10 +235,16 @@ func (w *world) try(kills int, op operation) {
 	if w.t.Failed() {
 		return // a database that isn't as it should be shows nothing
 	}
+	if kills == once && harness.Everything() {
+		return // the test that is Thorough kills at all
+	}
 	w.t.Run(op.name, func(t *testing.T) {
 		outer := w.t
 		w.t = t
 		defer func() { w.t = outer }()
+		if kills == once && len(op.at) > 0 {
+			kills = 0
+		}
 		w.failpoints.Try(t, kills, harness.Operation{
 			Name: op.name, Steps: op.steps, Patience: op.patience, At: op.at,
 			Prepare: func() {
@@ -263,7 +295,7 @@ func (w *world) deleteAll() {
 		}
 	}
 	w.Eventually("removed", w.Leftovers)
-	w.db = harness.Database{}
+	w.db, w.size = harness.Database{}, 0
 }
 
 func (w *world) put(body map[string]any) (int, error) {

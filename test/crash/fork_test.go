@@ -11,7 +11,7 @@ import (
 // rows, or wasn't asked for.
 func forking(engine string) operation {
 	return operation{
-		name:    "fork",
+		name: "fork", steps: 51,
 		prepare: func(w *world) { w.source(engine) },
 		ask:     func(w *world) (int, error) { return w.askForFork(engine, map[string]any{"source": w.db.ID}) },
 		check:   checkForked,

@@ -64,7 +64,7 @@ func (w *world) lines(text string) (found []string) {
 // run, nobody says more of it than what is new, and it is back at once when there is room.
 func TestServerWithoutRoom(t *testing.T) {
 	t.Parallel()
-	w := prepared(t)
+	w := prepared(t, postgresql)
 	w.Start()
 	d := w.CreateActive(harness.Small("full", "postgresql/15"))
 	b := &sampled{world: w}

@@ -17,7 +17,11 @@ const movedRows = 20000
 
 // TestMigrations kills steward while a database is brought over, and while that is cancelled: what was accepted comes about, with all rows, and
 // nothing that isn't complete is left.
-func TestMigrations(t *testing.T) {
+func TestMigrations(t *testing.T) { migrations(t, once) }
+
+func TestMigrationsThorough(t *testing.T) { migrations(t, 2) }
+
+func migrations(t *testing.T, kills int) {
 	src := harness.PostgreSQLByHand(t, "wal_level=logical")
 	if _, err := src.Open(t, "postgres").ExecContext(t.Context(), "CREATE DATABASE shop"); err != nil {
 		t.Fatal(err)
@@ -27,13 +31,13 @@ func TestMigrations(t *testing.T) {
 		CREATE TABLE later (n int); ALTER TABLE later REPLICA IDENTITY FULL`, movedRows)); err != nil { // where nothing would refuse a row that is written twice
 		t.Fatal(err)
 	}
-	w := newWorld(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
+	w := newWorld(t, postgresql, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
 	begin := func(w *world) (int, error) { return w.migrate(src, "dump") }
 	var begun int64 // is read before steward may die
 	for _, op := range []operation{
-		{name: "bring a database over", prepare: (*world).unmoved, ask: begin, check: checkMoved("finished")},
+		{name: "bring a database over", steps: 44, prepare: (*world).unmoved, ask: begin, check: checkMoved("finished")},
 		{
-			name: "cancel that", prepare: func(w *world) {
+			name: "cancel that", steps: 21, prepare: func(w *world) {
 				w.unmoved()
 				if status, err := begin(w); err != nil || status != 200 {
 					w.t.Fatalf("migrate: %d %v", status, err)
@@ -47,9 +51,11 @@ func TestMigrations(t *testing.T) {
 			check: checkMoved(""),
 		},
 	} {
-		w.try(2, op)
+		w.try(kills, op)
 	}
-	w.follows(src, shop, 1, "postgresql: rows sent", "postgresql: rows written")
+	for _, op := range w.following(src, shop, "postgresql") {
+		w.try(kills, op)
+	}
 	var left string
 	if err := shop.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM pg_replication_slots) || ' ' || (SELECT count(*) FROM pg_publication)").Scan(&left); err != nil || left != "0 0" {
 		t.Errorf("slots and publications left at the source: %s, %v", left, err)
@@ -58,8 +64,12 @@ func TestMigrations(t *testing.T) {
 	w.Eventually("nothing left", w.Leftovers)
 }
 
-// TestFollowMariaDB kills steward while a database follows a MariaDB, as TestMigrations does of a PostgreSQL.
-func TestFollowMariaDB(t *testing.T) {
+// TestFollowMariaDB kills steward while a database follows a MariaDB, as TestMigrations does of a PostgreSQL: where the engine makes a difference.
+func TestFollowMariaDB(t *testing.T) { followMariaDB(t, once) }
+
+func TestFollowMariaDBThorough(t *testing.T) { followMariaDB(t, 2) }
+
+func followMariaDB(t *testing.T, kills int) {
 	src := harness.MariaDBByHand(t)
 	owner := src.Open(t, "")
 	for _, statement := range []string{"SET GLOBAL binlog_format = ROW", "CREATE DATABASE shop"} {
@@ -76,16 +86,21 @@ func TestFollowMariaDB(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w := newWorld(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
+	w := newWorld(t, mariadb, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"))
 	w.db = w.CreateActive(harness.Small("crash-maria", "mysql/10.11"))
 	w.cred = w.Credentials(w.db)
-	w.follows(src, shop, 1, "mysql: rows sent", "mysql: rows written")
+	for _, op := range w.following(src, shop, "mysql") {
+		if kills != once || !op.alike {
+			w.try(kills, op)
+		}
+	}
+	w.tryInside("mysql/10.11", kills, making(app)) // this database is there
 	w.deleteAll()
 	w.Eventually("nothing left", w.Leftovers)
 }
 
-// follows kills steward while a database follows its source, is written to there, and is cut over: each row is here once.
-func (w *world) follows(src harness.Source, shop *sql.DB, kills int, at ...string) {
+// following are operations of a database that follows its source, is written to there, and is cut over: each row is here once.
+func (w *world) following(src harness.Source, shop *sql.DB, driver string) []operation {
 	follow := func(w *world) (int, error) { return w.migrate(src, "replicate") }
 	var begun int64 // is read before steward may die
 	following := func(w *world) {
@@ -96,10 +111,10 @@ func (w *world) follows(src harness.Source, shop *sql.DB, kills int, at ...strin
 		w.awaitFollowing()
 		begun = w.migrations()[0].ID
 	}
-	for _, op := range []operation{
-		{name: "follow it", prepare: (*world).unmoved, ask: follow, check: w.cutOver},
+	return []operation{
+		{name: "follow it", steps: 60, alike: true, prepare: (*world).unmoved, ask: follow, check: w.cutOver},
 		{
-			name: "write while it follows", prepare: following, at: at,
+			name: "write while it follows", prepare: following, at: []string{driver + ": rows sent", driver + ": rows written"},
 			ask: func(w *world) (int, error) {
 				for range 5 {
 					w.later++
@@ -112,15 +127,13 @@ func (w *world) follows(src harness.Source, shop *sql.DB, kills int, at ...strin
 			check: w.cutOver,
 		},
 		{
-			name: "cut it over", prepare: following,
+			name: "cut it over", steps: 19, alike: true, prepare: following,
 			ask: func(w *world) (int, error) {
 				status, _, err := w.TryCall("POST", fmt.Sprintf("%s/migrations/%d/cutover", w.db.Path(), begun), nil, nil)
 				return status, err
 			},
 			check: w.cutOver,
 		},
-	} {
-		w.try(kills, op)
 	}
 }
 

@@ -8,57 +8,71 @@ import (
 	"steward/test/harness"
 )
 
-// TestInside kills steward while logical databases, users and extensions are made and removed: what was accepted is there, what wasn't is there or
-// not, and either way the same can be asked for again.
-func TestInside(t *testing.T) {
-	w := newWorld(t)
-	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
-		for _, op := range w.insideOperations(engine) {
-			w.try(1, op)
-		}
-		w.deleteAll()
-	}
-	w.Eventually("nothing left", w.Leftovers)
+func TestInsideThorough(t *testing.T) {
+	w := newWorld(t, postgresql, mariadb)
+	w.tryInside("postgresql/15", 2, making(app), removing(app), making(shop), removing(shop), making(postgis), removing(postgis))
+	w.deleteAll()
+	w.tryInside("mysql/10.11", 2, making(app), removing(app), making(shop), removing(shop))
+	w.deleteAll()
 }
 
-// insideOperations are those on an engine's database.
-func (w *world) insideOperations(engine string) []operation {
+// thing is something inside a server, and how it is asked for.
+type thing struct {
+	noun, name string
+	in         map[string]any
+	// steps is about how many failpoints it has to make it.
+	steps int
+}
+
+var (
+	app  = thing{"users", "app", map[string]any{"username": "app", "grants": []map[string]string{{"database": "defaultdb", "privilege": "write"}}}, 9}
+	shop = thing{"databases", "shop", map[string]any{"name": "shop"}, 12}
+	// PostGIS takes the server a second to make.
+	postgis  = thing{"extensions", "postgis", map[string]any{"name": "postgis"}, 14}
+	trigrams = thing{"extensions", "pg_trgm", map[string]any{"name": "pg_trgm"}, 14}
+)
+
+// tryInside kills steward while logical databases, users and extensions are made and removed: what was accepted is there, what wasn't is there or
+// not, and either way the same can be asked for again.
+func (w *world) tryInside(engine string, kills int, ops ...operation) {
 	family, _, _ := strings.Cut(engine, "/")
-	prepare := func(w *world) {
-		w.t.Helper()
-		if w.db.ID == 0 {
-			w.db = w.CreateActive(harness.Small(fmt.Sprintf("crash-%d", w.n), engine))
-			w.cred = w.Credentials(w.db)
+	for _, op := range ops {
+		prepare := op.prepare
+		op.name += " of " + family
+		op.prepare = func(w *world) {
+			w.t.Helper()
+			if w.db.ID == 0 {
+				w.db = w.CreateActive(harness.Small(fmt.Sprintf("crash-%d", w.n), engine))
+				w.cred = w.Credentials(w.db)
+			}
+			prepare(w)
 		}
+		w.try(kills, op)
 	}
-	making := func(noun, name string, in map[string]any) operation {
-		return operation{
-			name: "make " + noun + " of " + family, prepare: func(w *world) { prepare(w); w.without(noun, name) },
-			ask:   func(w *world) (int, error) { return w.inside("POST", noun, "", in) },
-			check: func(t *testing.T, w *world, accepted bool) { w.checkInside(t, noun, name, in, accepted) },
-		}
+}
+
+func making(what thing) operation {
+	return operation{
+		name: "make " + what.noun, steps: what.steps, prepare: func(w *world) { w.without(what.noun, what.name) },
+		ask:   func(w *world) (int, error) { return w.inside("POST", what.noun, "", what.in) },
+		check: func(t *testing.T, w *world, accepted bool) { w.checkInside(t, what.noun, what.name, what.in, accepted) },
 	}
-	removing := func(noun, name string, in map[string]any) operation {
-		return operation{
-			name: "remove " + noun + " of " + family, prepare: func(w *world) { prepare(w); w.without(noun, name); w.mustPool(w.inside("POST", noun, "", in)) },
-			ask: func(w *world) (int, error) { return w.inside("DELETE", noun, name, nil) },
-			check: func(t *testing.T, w *world, accepted bool) {
-				if accepted && w.has(noun, name) {
-					t.Errorf("%s %s is there, and was removed", noun, name)
-				}
-				w.mustQuery(t)
-			},
-		}
+}
+
+func removing(what thing) operation {
+	return operation{
+		name: "remove " + what.noun, steps: 3, prepare: func(w *world) {
+			w.without(what.noun, what.name)
+			w.mustPool(w.inside("POST", what.noun, "", what.in))
+		},
+		ask: func(w *world) (int, error) { return w.inside("DELETE", what.noun, what.name, nil) },
+		check: func(t *testing.T, w *world, accepted bool) {
+			if accepted && w.has(what.noun, what.name) {
+				t.Errorf("%s %s is there, and was removed", what.noun, what.name)
+			}
+			w.mustQuery(t)
+		},
 	}
-	user := map[string]any{"username": "app", "grants": []map[string]string{{"database": "defaultdb", "privilege": "write"}}}
-	all := []operation{making("users", "app", user), making("databases", "shop", map[string]any{"name": "shop"}), removing("databases", "shop", map[string]any{"name": "shop"})}
-	if family == "postgresql" {
-		all = append(all, making("extensions", "postgis", map[string]any{"name": "postgis"}), removing("extensions", "postgis", map[string]any{"name": "postgis"}))
-	}
-	if harness.Everything() {
-		all = append(all, removing("users", "app", user))
-	}
-	return all
 }
 
 // inside asks for something inside the server.

@@ -15,12 +15,23 @@ import (
 	"steward/test/harness"
 )
 
-// TestMaintenance kills steward over and over in two maintenance windows of one
-// cluster of three, which is written to all the time: at the beginning of the work,
-// and at steps of each node's turn and of the switchover. The first window ends while
+// TestMaintenance kills steward in two maintenance windows of one
+// cluster of three, which is written to all the time: at a step of a node's turn
+// and in the switchover. The first window ends while
 // steward is down: what is left waits for the second one, which finishes it. Each of
 // them is told of once, and no acknowledged write is lost.
 func TestMaintenance(t *testing.T) {
+	maintenance(t, []string{"host: after stop"}, []string{"host: old primary has stopped writing"})
+}
+
+// TestMaintenanceThorough does so over and over: at the beginning of the work, too.
+func TestMaintenanceThorough(t *testing.T) {
+	maintenance(t,
+		[]string{"converge: before maintenance begins", "converge: after maintenance begins", "host: after stop"},
+		[]string{"operate: before apply", "host: before switchover", "host: old primary has stopped writing", "host: new primary recorded"})
+}
+
+func maintenance(t *testing.T, first, second []string) {
 	t.Parallel()
 	const older, newer = "postgresql-15.17-npm", "postgresql-15.18-npm"
 	for _, build := range []string{older, newer} {
@@ -28,7 +39,7 @@ func TestMaintenance(t *testing.T) {
 			t.Fatal("run make engines-ci: ", err)
 		}
 	}
-	m := &maintained{store: pgtest.URL(t), Server: harness.Prepare(t, harness.WithTags("failpoint"), harness.WithConfig("pool: {size: 0}\nmaintenance: {notify: true}")), t: t}
+	m := &maintained{store: pgtest.URL(t), Server: harness.Prepare(t, postgresql, harness.WithTags("failpoint"), harness.WithConfig("pool: {size: 0}\nmaintenance: {notify: true}")), t: t}
 	m.Start("--store", m.store)
 	harness.BeginWith(t, m.store, older)
 	if status, body := m.Call("POST", "/v4/managed/contacts", map[string]any{"name": "Ann", "email": "ann@example.org"}, nil); status != 200 {
@@ -47,7 +58,7 @@ func TestMaintenance(t *testing.T) {
 	m.Stop()
 
 	m.ahead = time.Until(opens.Add(time.Minute))
-	for _, point := range []string{"converge: before maintenance begins", "converge: after maintenance begins", "host: after stop"} {
+	for _, point := range first {
 		m.dieAt(point)
 	}
 	m.ahead += 5 * time.Hour
@@ -60,7 +71,7 @@ func TestMaintenance(t *testing.T) {
 	m.Stop()
 
 	m.ahead = time.Until(opens.AddDate(0, 0, 7).Add(time.Minute))
-	for _, point := range []string{"operate: before apply", "host: before switchover", "host: old primary has stopped writing", "host: new primary recorded"} {
+	for _, point := range second {
 		m.dieAt(point)
 	}
 	m.start()

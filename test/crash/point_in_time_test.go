@@ -14,15 +14,15 @@ var continuous = harness.WithConfig("backups:\n  continuous: true")
 
 // TestForkToPointInTimeThorough is TestBackupsOfMariaDB's on PostgreSQL, whose moments TestPointInTime in test/e2e has.
 func TestForkToPointInTimeThorough(t *testing.T) {
-	w := newWorld(t, continuous)
-	w.try(1, w.forkingMoment("postgresql/15"))
+	w := newWorld(t, postgresql, continuous)
+	w.try(2, w.forkingMoment("postgresql/15"))
 }
 
 // TestRestoreToPointInTimeThorough has steps that are mostly those of any restore, which TestBackups kills.
 func TestRestoreToPointInTimeThorough(t *testing.T) {
-	w := newWorld(t, continuous)
+	w := newWorld(t, postgresql, continuous)
 	for _, op := range w.restoringMoment() {
-		w.try(1, op)
+		w.try(2, op)
 	}
 }
 
@@ -62,8 +62,8 @@ func (w *world) restoringMoment() []operation {
 		}
 	}
 	return []operation{
-		{name: "restore to a moment", prepare: prepare, ask: func(*world) (int, error) { return post("", map[string]any{"to": moment}) }, check: rows(&then, &now)},
-		{name: "undo of a restore", prepare: func(w *world) {
+		{name: "restore to a moment", steps: 40, prepare: prepare, ask: func(*world) (int, error) { return post("", map[string]any{"to": moment}) }, check: rows(&then, &now)},
+		{name: "undo of a restore", steps: 40, prepare: func(w *world) {
 			prepare(w)
 			if status, err := post("", map[string]any{"to": moment}); err != nil || status != 200 {
 				w.t.Fatalf("restore: %d %v", status, err)
@@ -78,7 +78,7 @@ func (w *world) restoringMoment() []operation {
 func (w *world) forkingMoment(engine string) operation {
 	moment := ""
 	return operation{
-		name: "fork of a moment",
+		name: "fork of a moment", steps: 61,
 		prepare: func(w *world) {
 			if moment == "" {
 				w.source(engine)

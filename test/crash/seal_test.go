@@ -177,8 +177,15 @@ func (r *rotation) check(when string) {
 // TestSealRotate kills `steward seal rotate` at some of its steps, at all of them when STEWARD_CRASH is all,
 // while a server writes and reads. After each kill all values open; the next run goes on, and
 // at the end the old key is gone and nothing depends on it.
-func TestSealRotate(t *testing.T) {
+func TestSealRotate(t *testing.T) { sealRotate(t, once) }
+
+func TestSealRotateThorough(t *testing.T) { sealRotate(t, 3) }
+
+func sealRotate(t *testing.T, kills int) {
 	t.Parallel()
+	if kills == once && harness.Everything() {
+		t.Skip("the test that is Thorough kills at all")
+	}
 	r := newRotation(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var server sync.WaitGroup
@@ -200,7 +207,6 @@ func TestSealRotate(t *testing.T) {
 	for _, args := range [][]string{nil, {"--retire"}, {"--introduce"}} {
 		found, _ := r.step(0, args...)
 		all += found
-		const kills = 2
 		stride := max(1, (found+kills-1)/kills)
 		if harness.Everything() {
 			stride = 1

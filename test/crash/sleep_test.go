@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,33 +14,34 @@ import (
 
 // TestSleep kills steward while databases fall asleep and while they wake: nothing is
 // lost, nobody is left waiting, and they sleep again.
-func TestSleep(t *testing.T) {
+func TestSleep(t *testing.T) { sleep(t, once, "postgresql/15", 1) }
+
+func TestSleepThorough(t *testing.T) {
 	t.Parallel()
-	for engine, size := range map[string]int{"postgresql/15": 1, "mysql/10.11": 3} {
-		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
-			w := newWorld(t)
-			w.Kill()
-			w.Env = append(w.Env, "STEWARD_MINUTE=100ms")
-			w.Start()
-			w.try(2, operation{
-				name: "sleep and wake",
-				prepare: func(w *world) {
-					w.makeAutoSuspended(engine, size)
-				},
-				ask: func(w *world) (int, error) {
-					status, err := w.put(map[string]any{"auto_suspend": map[string]any{"idle_minutes": 1}})
-					if err != nil {
-						return status, err
-					}
-					if err := w.awaitAsleep(); err != nil {
-						return status, err
-					}
-					return status, w.query(w.db, w.cred)
-				},
-				check: checkAutoSuspended,
-			})
-		})
-	}
+	t.Run("postgresql", func(t *testing.T) { sleep(t, 2, "postgresql/15", 1) })
+	t.Run("mysql", func(t *testing.T) { sleep(t, 2, "mysql/10.11", 3) })
+}
+
+func sleep(t *testing.T, kills int, engine string, size int) {
+	w := newWorld(t, postgresql, mariadb)
+	w.Kill()
+	w.Env = append(w.Env, "STEWARD_MINUTE=100ms")
+	w.Start()
+	w.try(kills, operation{
+		name: "sleep and wake", steps: 55,
+		prepare: func(w *world) { w.makeAutoSuspended(engine, size) },
+		ask: func(w *world) (int, error) {
+			status, err := w.put(map[string]any{"auto_suspend": map[string]any{"idle_minutes": 1}})
+			if err != nil {
+				return status, err
+			}
+			if err := w.awaitAsleep(); err != nil {
+				return status, err
+			}
+			return status, w.query(w.db, w.cred)
+		},
+		check: checkAutoSuspended,
+	})
 }
 
 // makeAutoSuspended makes the database that operations are done to, once, has it stay awake, and adds a row.

@@ -17,19 +17,25 @@ import (
 // TestThreeNodes kills steward at the steps of what happens to clusters of
 // several nodes. Rows that were acknowledged before are there afterwards, all
 // nodes serve, and there is one primary.
-func TestThreeNodes(t *testing.T) {
+func TestThreeNodes(t *testing.T) { threeNodes(t, once) }
+
+func TestThreeNodesThorough(t *testing.T) { threeNodes(t, 2) }
+
+func threeNodes(t *testing.T, kills int) {
 	t.Parallel()
-	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
+	for engine, builds := range map[string]harness.Option{"postgresql/15": postgresql, "mysql/10.11": mariadb} {
 		t.Run(strings.ReplaceAll(engine, "/", "-"), func(t *testing.T) {
-			w := newWorld(t)
+			w := newWorld(t, builds)
 			for _, op := range threeNodeOperations(engine) {
-				if strings.HasPrefix(engine, "mysql") && (op.alike || op.name == "cluster size" && !harness.Everything()) {
+				switch {
+				case kills == once && op.further, strings.HasPrefix(engine, "mysql") && op.alike:
+					continue
+				case strings.HasPrefix(engine, "mysql") && op.name == "cluster size" && !harness.Everything():
 					continue // enginetest and the platform's tests change MariaDB's sizes
-				}
-				if op.prepare == nil {
+				case op.prepare == nil:
 					op.prepare = func(w *world) { w.threeNodes(engine) }
 				}
-				w.try(1, op)
+				w.try(kills, op)
 			}
 		})
 	}
@@ -38,13 +44,13 @@ func TestThreeNodes(t *testing.T) {
 // threeNodeOperations ends with the one that doesn't leave three nodes.
 func threeNodeOperations(engine string) []operation {
 	restore := restoring(engine, 3)
-	restore.alike = true
+	restore.alike, restore.further = true, true // TestBackups has one node's
 	return []operation{
 		{
 			name:    "create three",
 			steps:   80,
 			alike:   true,
-			prepare: func(w *world) {},
+			prepare: (*world).deleteAll,
 			ask: func(w *world) (int, error) {
 				status, _, err := w.TryCall("POST", "/v4/databases/"+strings.Split(engine, "/")[0]+"/instances",
 					three(fmt.Sprintf("crash-%d", w.n), engine), nil)
@@ -53,14 +59,17 @@ func threeNodeOperations(engine string) []operation {
 			check: checkCreated,
 		},
 		{
-			name:  "switchover",
-			steps: 92,
+			name:    "switchover",
+			steps:   92,
+			further: strings.HasPrefix(engine, "postgresql"), // in TestMaintenance
 			ask: func(w *world) (int, error) {
 				w.gone = w.Primary(w.db).Pid
 				return w.put(map[string]any{"type": "g6-standard-1"})
 			},
 			prepare: func(w *world) {
-				w.deleteAll()
+				if w.db.Type != "g6-nanode-1" {
+					w.deleteAll()
+				}
 				w.threeNodes(engine)
 			},
 			check: func(t *testing.T, w *world, accepted bool) {
@@ -93,9 +102,10 @@ func threeNodeOperations(engine string) []operation {
 			check: checkSettings,
 		},
 		{
-			name:  "a library",
-			steps: 78,
-			alike: true,
+			name:    "a library",
+			steps:   78,
+			alike:   true,
+			further: true,
 			prepare: func(w *world) {
 				w.threeNodes(engine)
 				w.gone, w.library = 0, !w.hasLibrary()
@@ -110,10 +120,11 @@ func threeNodeOperations(engine string) []operation {
 			check: checkLibrary,
 		},
 		{
-			name:  "suspend",
-			steps: 17,
-			alike: true,
-			ask:   func(w *world) (int, error) { w.gone = 0; return w.post("/suspend") },
+			name:    "suspend",
+			steps:   17,
+			alike:   true,
+			further: true, // TestAccounts does so with one node
+			ask:     func(w *world) (int, error) { w.gone = 0; return w.post("/suspend") },
 			check: func(t *testing.T, w *world, accepted bool) {
 				if accepted {
 					w.AwaitStatus(w.db, "suspended")
@@ -123,9 +134,10 @@ func threeNodeOperations(engine string) []operation {
 			},
 		},
 		{
-			name:  "resume",
-			steps: 58,
-			alike: true,
+			name:    "resume",
+			steps:   58,
+			alike:   true,
+			further: true,
 			prepare: func(w *world) {
 				w.threeNodes(engine)
 				w.gone = 0
@@ -146,6 +158,7 @@ func threeNodeOperations(engine string) []operation {
 		restore,
 		{
 			name:    "cluster size",
+			steps:   60,
 			prepare: func(w *world) { w.prepareSize(engine) },
 			ask: func(w *world) (int, error) {
 				return w.put(map[string]any{"cluster_size": 4 - w.size})
@@ -300,13 +313,15 @@ func three(label, engine string) harness.Spec {
 	return spec
 }
 
-// threeNodes makes the cluster of three that operations are done to, once, and adds a
+// threeNodes makes the cluster of three that operations are done to, unless there is one, and adds a
 // row to it.
 func (w *world) threeNodes(engine string) {
 	w.t.Helper()
 	if w.db.ID == 0 {
 		w.db = w.CreateActive(three(fmt.Sprintf("crash-%d", w.n), engine))
 		w.cred = w.Credentials(w.db)
+	}
+	if w.size == 0 { // it has just been made
 		w.rows, w.size = 0, 3
 		w.exec("CREATE TABLE kept (n int PRIMARY KEY)")
 	}
@@ -334,6 +349,6 @@ func checkThreeNodes(t *testing.T, w *world, _ bool) {
 	if w.gone != 0 {
 		gone = append(gone, w.gone)
 	}
-	w.AwaitHealthy(w.db, 3, gone...)
+	w.db = w.AwaitHealthy(w.db, 3, gone...)
 	w.mustHaveRows(t, w.rows)
 }

@@ -15,9 +15,12 @@ import (
 
 // TestUpgrade kills steward while it moves a database to a newer version: afterwards it is of the one or of the other, with all rows, also those that
 // clients of its pool write meanwhile.
-func TestUpgrade(t *testing.T) {
-	w := newWorld(t)
-	w.try(1, operation{
+func TestUpgrade(t *testing.T) { newWorld(t, harness.OfBuilds("postgresql-")).upgrade(once) }
+
+func TestUpgradeThorough(t *testing.T) { newWorld(t, harness.OfBuilds("postgresql-")).upgrade(2) }
+
+func (w *world) upgrade(kills int) {
+	w.try(kills, operation{
 		name: "try an upgrade", steps: 22, patience: time.Minute,
 		prepare: func(w *world) {
 			w.keeper("postgresql/15", 1)
@@ -32,7 +35,7 @@ func TestUpgrade(t *testing.T) {
 		check: checkTried,
 	})
 	var written func() int
-	w.try(1, operation{
+	w.try(kills, operation{
 		name: "upgrade", steps: 65, patience: time.Minute, at: []string{"host: after ready"}, // the moved data serves, and isn't on record yet
 		prepare: func(w *world) {
 			w.backTo("postgresql", "15")
@@ -63,10 +66,15 @@ func TestUpgrade(t *testing.T) {
 }
 
 // TestUpgradeMariaDB does so with the other family, whose own program changes the tables of the server.
-func TestUpgradeMariaDB(t *testing.T) {
-	w := newWorld(t)
-	w.try(1, operation{
-		name: "upgrade", patience: time.Minute,
+func TestUpgradeMariaDB(t *testing.T) { newWorld(t, harness.OfBuilds("mariadb-")).upgradeMariaDB(once) }
+
+func TestUpgradeMariaDBThorough(t *testing.T) {
+	newWorld(t, harness.OfBuilds("mariadb-")).upgradeMariaDB(2)
+}
+
+func (w *world) upgradeMariaDB(kills int) {
+	w.try(kills, operation{
+		name: "upgrade", steps: 66, patience: time.Minute,
 		prepare: func(w *world) { w.backTo("mysql", "10.11") },
 		ask:     func(w *world) (int, error) { return w.put(map[string]any{"version": "11.8"}) },
 		check: func(t *testing.T, w *world, accepted bool) {

@@ -22,7 +22,7 @@ func Client(t *testing.T, s *harness.Server) *linodego.Client {
 	source := oauth2.StaticTokenSource(&oauth2.Token{AccessToken: s.Token})
 	client := linodego.NewClient(oauth2.NewClient(t.Context(), source))
 	client.SetBaseURL(s.URL)
-	client.SetPollDelay(50)
+	client.SetPollDelay(200)
 	return &client
 }
 

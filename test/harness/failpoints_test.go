@@ -45,11 +45,11 @@ func TestRoundsOfWaitingAreTriedOnce(t *testing.T) {
 	}
 }
 
-// TestStepsThatAreSaid: an operation that says about how many failpoints it has isn't run to count them.
+// TestStepsThatAreSaid: an operation that says about how many failpoints it has isn't run to count them for one kill.
 func TestStepsThatAreSaid(t *testing.T) {
 	t.Setenv("STEWARD_CRASH", "")
 	never := func() (int, error) { panic("it was asked for") }
-	if got := (&Failpoints{}).steps(t, Operation{Steps: 3, Ask: never}); !slices.Equal(got, []int{1, 2, 3}) {
+	if got := (&Failpoints{}).steps(t, 1, Operation{Steps: 3, Ask: never}); !slices.Equal(got, []int{1, 2, 3}) {
 		t.Errorf("%v are tried", got)
 	}
 }

@@ -78,7 +78,7 @@ func newPlaceWith(t *testing.T, options []harness.Option, env ...string) *place 
 	p.clients = testnet.NewHost(t, fmt.Sprintf("clients%d", n), prefix("172.18.%d.1/24"), prefix("172.18.%d.100/24"))
 	testnet.Address(t, p.clients.Outside, prefix("172.18.%d.2/24"))
 	p.clients.AnyOf(prefix("172.19.%d.0/24"), prefix("172.18.%d.100/24").Addr())
-	options = append(options, harness.WithConfig(fmt.Sprintf("isolation: {network: 10.%d.0.0/16}", 40+n)))
+	options = append(options, harness.OfBuilds("postgresql-15", "mariadb-10"), harness.WithConfig(fmt.Sprintf("isolation: {network: 10.%d.0.0/16}", 40+n)))
 	p.Server = harness.Prepare(t, options...)
 	p.Env = []string{"STEWARD_GATEWAY__PRIMARY_ADDRESS=" + p.primary.String(), "STEWARD_GATEWAY__SECONDARY_ADDRESS=" + p.second.String()}
 	p.Env = append(p.Env, env...)
@@ -146,10 +146,34 @@ func hash(folder string) string {
 
 func (p *place) runFolder() string { return filepath.Join("/run/steward", hash(p.Data)) }
 
-// TestIsolation: from inside a database's network, as its user, nothing is reached but the nodes of its own cluster.
-func TestIsolation(t *testing.T) {
+// TestNetwork: databases of one server are kept apart, see who their clients are, and stay reached whatever becomes of the tables.
+func TestNetwork(t *testing.T) {
 	p := newPlace(t)
-	mine, other := p.open("mine", "postgresql/15", 7), p.open("other", "mysql/10.11", 7)
+	postgresql, mysql := p.open("postgresql", "postgresql/15", 7, 8), p.open("mysql", "mysql/10.11", 7, 8)
+	for _, part := range []struct {
+		name string
+		try  func(t *testing.T)
+	}{
+		{"isolation", func(t *testing.T) { p.isolates(t, postgresql, mysql) }},
+		{"true addresses of postgresql", func(t *testing.T) {
+			p.seesWhoItIs(t, postgresql, "SELECT host(client_addr) FROM pg_stat_activity WHERE pid = pg_backend_pid()", "57P01")
+		}},
+		{"true addresses of mysql", func(t *testing.T) {
+			p.seesWhoItIs(t, mysql, "SELECT SUBSTRING_INDEX(HOST, ':', 1) FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()", "")
+		}},
+		{"tables", func(t *testing.T) { p.restoresTables(t, postgresql) }},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			outer := p.t
+			p.t = t
+			defer func() { p.t = outer }()
+			part.try(t)
+		})
+	}
+}
+
+// isolates: from inside a database's network, as its user, nothing is reached but the nodes of its own cluster.
+func (p *place) isolates(t *testing.T, mine, other harness.Database) {
 	world := harness.Small("world", "postgresql/15")
 	world["allow_list"] = []string{"0.0.0.0/0"}
 	everybody := p.CreateActive(world)
@@ -302,7 +326,7 @@ func owner(t *testing.T, pid int) int {
 
 // loses takes the address of a session off the allow list, in the middle of a statement, and reports whether
 // it was told in the server's words.
-func (p *place) loses(d harness.Database, family, words string, kept, gone *sql.DB) (told bool) {
+func (p *place) loses(d harness.Database, words string, kept, gone *sql.DB) (told bool) {
 	t := p.t
 	t.Helper()
 	ended := make(chan error, 1)
@@ -313,7 +337,7 @@ func (p *place) loses(d harness.Database, family, words string, kept, gone *sql.
 	}
 	defer session.Close()
 	go func() {
-		_, err := session.ExecContext(t.Context(), map[string]string{"postgresql": "SELECT pg_sleep(30)", "mysql": "DO SLEEP(30)"}[family])
+		_, err := session.ExecContext(t.Context(), map[string]string{"postgresql": "SELECT pg_sleep(30)", "mysql": "DO SLEEP(30)"}[d.Engine])
 		heard = time.Now()
 		ended <- err
 	}()
@@ -322,7 +346,7 @@ func (p *place) loses(d harness.Database, family, words string, kept, gone *sql.
 		err := kept.QueryRowContext(t.Context(), map[string]string{
 			"postgresql": "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'SELECT pg_sleep%'",
 			"mysql":      "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'DO SLEEP%'",
-		}[family]).Scan(&n)
+		}[d.Engine]).Scan(&n)
 		if err == nil && n == 0 {
 			err = errors.New("not yet")
 		}
@@ -337,55 +361,45 @@ func (p *place) loses(d harness.Database, family, words string, kept, gone *sql.
 	select {
 	case err := <-ended:
 		told = err != nil && strings.Contains(err.Error(), words)
-		t.Logf("%s: heard %v after %s, active again after %s", family, err, heard.Sub(begun), active)
+		t.Logf("%s: heard %v after %s, active again after %s", d.Engine, err, heard.Sub(begun), active)
 	case <-time.After(time.Second):
-		t.Errorf("%s: a removed address's session lives on", family)
+		t.Errorf("%s: a removed address's session lives on", d.Engine)
 	}
 	return told
 }
 
-// TestTrueAddresses: servers see who it is, and a removed address loses its sessions by the server's own words.
-func TestTrueAddresses(t *testing.T) {
-	p := newPlace(t)
-	for engine, want := range map[string]struct{ whom, words string }{
-		"postgresql/15": {"SELECT host(client_addr) FROM pg_stat_activity WHERE pid = pg_backend_pid()", "57P01"},
-		"mysql/10.11":   {"SELECT SUBSTRING_INDEX(HOST, ':', 1) FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()", ""},
-	} {
-		family, _, _ := strings.Cut(engine, "/")
-		d := p.open("true-"+family, engine, 7, 8)
-		kept, gone := p.connect(d, 7), p.connect(d, 8)
-		for i, db := range map[int]*sql.DB{7: kept, 8: gone} {
-			var seen string
-			if err := db.QueryRowContext(t.Context(), want.whom).Scan(&seen); err != nil || seen != p.source(i) {
-				t.Errorf("%s sees %q, %v; want %s", engine, seen, err, p.source(i))
-			}
+// seesWhoItIs: servers see who it is, and a removed address loses its sessions by the server's own words.
+func (p *place) seesWhoItIs(t *testing.T, d harness.Database, whom, words string) {
+	kept, gone := p.connect(d, 7), p.connect(d, 8)
+	for i, db := range map[int]*sql.DB{7: kept, 8: gone} {
+		var seen string
+		if err := db.QueryRowContext(t.Context(), whom).Scan(&seen); err != nil || seen != p.source(i) {
+			t.Errorf("it sees %q, %v; want %s", seen, err, p.source(i))
 		}
-		// On a busy machine the server's words can take longer than they are given.
-		for round := 1; !p.loses(d, family, want.words, kept, gone); round++ {
-			if round == 3 {
-				t.Errorf("%s: who was removed is cut each time, without a word", engine)
-				break
-			}
-			if status, body := p.Call("PUT", d.Path(), map[string]any{"allow_list": p.list(7, 8)}, nil); status != 200 {
-				t.Fatal(status, body)
-			}
-			p.AwaitStatus(d, "active")
-			gone = p.connect(d, 8)
+	}
+	// On a busy machine the server's words can take longer than they are given.
+	for round := 1; !p.loses(d, words, kept, gone); round++ {
+		if round == 3 {
+			t.Error("who was removed is cut each time, without a word")
+			break
 		}
-		if err := kept.PingContext(t.Context()); err != nil {
-			t.Errorf("%s: another address's session: %v", engine, err)
+		if status, body := p.Call("PUT", d.Path(), map[string]any{"allow_list": p.list(7, 8)}, nil); status != 200 {
+			t.Fatal(status, body)
 		}
-		if _, err := harness.ConnectBy(t.Context(), d, p.Credentials(d), p.dial(8)); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("%s: a removed address gets %v", engine, err)
-		}
+		p.AwaitStatus(d, "active")
+		gone = p.connect(d, 8)
+	}
+	if err := kept.PingContext(t.Context()); err != nil {
+		t.Errorf("another address's session: %v", err)
+	}
+	if _, err := harness.ConnectBy(t.Context(), d, p.Credentials(d), p.dial(8)); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("a removed address gets %v", err)
 	}
 }
 
-// TestTables: sessions survive steward's death, tables come back when somebody flushes them, under
+// restoresTables: sessions survive steward's death, tables come back when somebody flushes them, under
 // load, and are gone after stop --all, while others' stay.
-func TestTables(t *testing.T) {
-	p := newPlace(t)
-	d := p.open("tables", "postgresql/15", 7)
+func (p *place) restoresTables(t *testing.T, d harness.Database) {
 	credentials := p.Credentials(d)
 	db := p.connect(d, 7)
 	conn := &nftables.Conn{}
@@ -496,8 +510,13 @@ func (p *place) links() (list []string) {
 	return list
 }
 
-// TestSwitchover: who opens a connection for each statement sees no error while three nodes are patched and resized.
-func TestSwitchover(t *testing.T) {
+// TestSwitchover: who opens a connection for each statement sees no error while three nodes are patched.
+func TestSwitchover(t *testing.T) { switchover(t) }
+
+// TestSwitchoverThorough: nor while they are resized, over and over.
+func TestSwitchoverThorough(t *testing.T) { switchover(t, "g6-standard-1", "g6-standard-2") }
+
+func switchover(t *testing.T, plans ...string) {
 	p := newPlace(t)
 	p.Stop()
 	store, builds := pgtest.URL(t), t.TempDir()
@@ -523,7 +542,7 @@ func TestSwitchover(t *testing.T) {
 			if now := p.AwaitStatus(d, "active"); now.ServerVersion == before {
 				t.Errorf("patched, it runs %s as before", before)
 			}
-			for _, plan := range []string{"g6-standard-1", "g6-standard-2"} {
+			for _, plan := range plans {
 				p.switchesOver(t, d, credentials, "PUT", "", map[string]any{"type": plan})
 			}
 		})
@@ -619,7 +638,7 @@ func (w *writer) start(t *testing.T) (stop func()) {
 			}
 			w.longest = max(w.longest, time.Since(begun))
 			w.done++
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond) // a new connection each time takes the servers long enough
 		}
 	})
 	return sync.OnceFunc(func() { cancel(); writing.Wait() })
@@ -639,7 +658,11 @@ func (w *writer) write(ctx context.Context, n int) error {
 
 // TestChangeOfDriver: databases of HAProxy's go on with it until all were stopped, then move into networks of
 // their own, and back.
-func TestChangeOfDriver(t *testing.T) {
+func TestChangeOfDriver(t *testing.T) { changeOfDriver(t, "mysql/10.11", 3) }
+
+func TestChangeOfDriverThorough(t *testing.T) { changeOfDriver(t, "postgresql/15", 3) }
+
+func changeOfDriver(t *testing.T, engine string, size int) {
 	p := newPlace(t)
 	p.Stop()
 	base := p.Env
@@ -656,28 +679,21 @@ func TestChangeOfDriver(t *testing.T) {
 	}
 	as("haproxy")
 	p.Start()
-	// HAProxy hides where customers come from: they are all let in.
-	var all []harness.Database
-	for engine, size := range map[string]int{"postgresql/15": 1, "mysql/10.11": 3} {
-		family, _, _ := strings.Cut(engine, "/")
-		spec := harness.Small("moves-"+family, engine)
-		spec["allow_list"], spec["cluster_size"] = p.list(7), size
-		all = append(all, p.CreateActive(spec))
-	}
+	spec := harness.Small("moves", engine)
+	spec["allow_list"], spec["cluster_size"] = p.list(7), size // HAProxy hides where customers come from: they are all let in
+	d := p.CreateActive(spec)
 	serve := func(loopback bool, said string) {
 		t.Helper()
-		for _, d := range all {
-			p.AwaitHealthy(d, d.ClusterSize)
-			p.Eventually("it serves", func() error {
-				db, err := harness.ConnectBy(t.Context(), d, p.Credentials(d), p.dial(7))
-				if err == nil {
-					db.Close()
-				}
-				return err
-			})
-			if at, _ := p.node(d); at.Addr().IsLoopback() != loopback {
-				t.Errorf("%s's server is at %s", d.Engine, at)
+		p.AwaitHealthy(d, size)
+		p.Eventually("it serves", func() error {
+			db, err := harness.ConnectBy(t.Context(), d, p.Credentials(d), p.dial(7))
+			if err == nil {
+				db.Close()
 			}
+			return err
+		})
+		if at, _ := p.node(d); at.Addr().IsLoopback() != loopback {
+			t.Errorf("its server is at %s", at)
 		}
 		log, err := os.ReadFile(p.LogPath)
 		if last := string(log[max(0, strings.LastIndex(string(log), "the gateway\" driver")):]); err != nil || !strings.Contains(last[:min(len(last), 400)], said) {

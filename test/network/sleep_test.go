@@ -16,122 +16,122 @@ import (
 
 // TestSleepingDatabases: nothing of one runs, also while steward is killed, and who may
 // connect finds it each time.
-func TestSleepingDatabases(t *testing.T) {
+func TestSleepingDatabases(t *testing.T) { sleepingDatabases(t, "postgresql/15", 2) }
+
+func TestSleepingDatabasesThorough(t *testing.T) { sleepingDatabases(t, "mysql/10.11", 5) }
+
+func sleepingDatabases(t *testing.T, engine string, hours int) {
 	p := newPlaceWith(t, []harness.Option{harness.WithTags("failpoint")}, "STEWARD_MINUTE=100ms")
-	for _, engine := range []string{"postgresql/15", "mysql/10.11"} {
-		family, _, _ := strings.Cut(engine, "/")
-		t.Run(family, func(t *testing.T) {
-			spec := harness.Small("asleep-"+family, engine)
-			spec["allow_list"], spec["auto_suspend"] = p.list(7), map[string]any{"idle_minutes": 1}
-			d := p.CreateActive(spec)
-			credentials := p.Credentials(d)
-			exec := func(source int, statement string) error {
-				db, err := harness.ConnectBy(t.Context(), d, credentials, p.dial(source))
-				if err != nil {
-					return err
-				}
-				defer db.Close()
-				_, err = db.ExecContext(t.Context(), statement)
-				return err
-			}
-			write := func(n, source int) error { return exec(source, fmt.Sprintf("INSERT INTO kept VALUES (%d)", n)) }
-			if err := exec(7, "CREATE TABLE kept (n int PRIMARY KEY)"); err != nil {
-				t.Fatal(err)
-			}
+	family, _, _ := strings.Cut(engine, "/")
+	spec := harness.Small("asleep-"+family, engine)
+	spec["allow_list"], spec["auto_suspend"] = p.list(7), map[string]any{"idle_minutes": 1}
+	d := p.CreateActive(spec)
+	credentials := p.Credentials(d)
+	exec := func(source int, statement string) error {
+		db, err := harness.ConnectBy(t.Context(), d, credentials, p.dial(source))
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		_, err = db.ExecContext(t.Context(), statement)
+		return err
+	}
+	write := func(n, source int) error { return exec(source, fmt.Sprintf("INSERT INTO kept VALUES (%d)", n)) }
+	if err := exec(7, "CREATE TABLE kept (n int PRIMARY KEY)"); err != nil {
+		t.Fatal(err)
+	}
+	p.mustSleep(t, d)
+	for hour := range hours {
+		if hour == hours/2 {
+			p.Kill()
+			p.Start()
 			p.mustSleep(t, d)
-			for hour := range 5 {
-				if hour == 2 {
-					p.Kill()
-					p.Start()
-					p.mustSleep(t, d)
-				}
-				begun := time.Now()
-				if err := write(hour, 7); err != nil {
-					t.Fatal(err)
-				}
-				t.Logf("%s: a row is written %s after the connect", family, time.Since(begun))
-				p.mustSleep(t, d)
-			}
+		}
+		begun := time.Now()
+		if err := write(hour, 7); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s: a row is written %s after the connect", family, time.Since(begun))
+		p.mustSleep(t, d)
+	}
 
-			// Strangers are refused at once, and wake nothing.
-			c, err := p.dial(8)(t.Context(), "tcp", fmt.Sprintf("%s:%d", p.primary, d.Port))
-			if err == nil {
-				_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
-				_, err = c.Read(make([]byte, 1))
-				c.Close()
+	// Strangers are refused at once, and wake nothing.
+	c, err := p.dial(8)(t.Context(), "tcp", fmt.Sprintf("%s:%d", p.primary, d.Port))
+	if err == nil {
+		_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+		_, err = c.Read(make([]byte, 1))
+		c.Close()
+	}
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a stranger: %v", err)
+	}
+	// A new list takes effect without a server.
+	if status, body := p.Call("PUT", d.Path(), map[string]any{"allow_list": p.list(8)}, nil); status != 200 {
+		t.Fatal(status, body)
+	}
+	p.AwaitStatus(d, "active")
+	p.mustSleep(t, d)
+	if err := write(10, 7); err == nil {
+		t.Error("an address that was taken off the list got in")
+	}
+	p.mustSleep(t, d)
+	var all sync.WaitGroup
+	for n := range 20 {
+		all.Go(func() {
+			if err := write(100+n, 8); err != nil {
+				t.Error(err)
 			}
-			if err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("a stranger: %v", err)
-			}
-			// A new list takes effect without a server.
-			if status, body := p.Call("PUT", d.Path(), map[string]any{"allow_list": p.list(8)}, nil); status != 200 {
-				t.Fatal(status, body)
-			}
-			p.AwaitStatus(d, "active")
-			p.mustSleep(t, d)
-			if err := write(10, 7); err == nil {
-				t.Error("an address that was taken off the list got in")
-			}
-			p.mustSleep(t, d)
-			var all sync.WaitGroup
-			for n := range 20 {
-				all.Go(func() {
-					if err := write(100+n, 8); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			all.Wait()
-
-			// What needs the server wakes it.
-			for _, path := range []string{"/credentials/reset", "/patch"} {
-				p.mustSleep(t, d)
-				if status, body := p.Call("POST", d.Path()+path, nil, nil); status != 200 {
-					t.Fatal(path, status, body)
-				}
-				p.AwaitStatus(d, "active")
-			}
-			credentials = p.Credentials(d)
-			p.mustSleep(t, d)
-			b := p.Snapshot(d, "asleep", "primary")
-			p.mustSleep(t, d)
-			p.Restore(d, b)
-			db := p.connectAs(d, credentials, 8)
-			var rows int
-			if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM kept").Scan(&rows); err != nil || rows != 25 {
-				t.Errorf("%d rows, want 25: %v", rows, err)
-			}
-			db.Close()
-			p.mustSleep(t, d)
-			if out, err := p.Command("db", "update", "asleep-"+family, "--auto-suspend", "10081", "--url", p.URL, "--token", p.Token); err == nil || !strings.Contains(out, "auto_suspend.idle_minutes") {
-				t.Errorf("a value that is too large: %v: %s", err, out)
-			}
-			if out, err := p.Command("db", "update", "asleep-"+family, "--auto-suspend", "2", "--url", p.URL, "--token", p.Token); err != nil {
-				t.Errorf("%v: %s", err, out)
-			}
-			var now struct {
-				AutoSuspend struct {
-					IdleMinutes int `json:"idle_minutes"`
-				} `json:"auto_suspend"`
-			}
-			if status, body := p.Call("GET", d.Path(), nil, &now); status != 200 || now.AutoSuspend.IdleMinutes != 2 {
-				t.Errorf("set by the command: %d %s", status, body)
-			}
-			p.AwaitStatus(d, "active")
-			p.mustSleep(t, d)
-			p.mustForkByCommand(t, d, engine)
-			if out, err := p.Command("db", "list", "--url", p.URL, "--token", p.Token); err != nil || !strings.Contains(out, "active (asleep)") {
-				t.Errorf("%v: %s", err, out)
-			}
-			if family == "postgresql" {
-				p.failsToWake(t, d, write)
-			}
-			if status, body := p.Call("DELETE", d.Path(), nil, nil); status != 200 {
-				t.Fatal(status, body)
-			}
-			p.Eventually("removed", p.Leftovers)
 		})
 	}
+	all.Wait()
+
+	// What needs the server wakes it.
+	for _, path := range []string{"/credentials/reset", "/patch"} {
+		p.mustSleep(t, d)
+		if status, body := p.Call("POST", d.Path()+path, nil, nil); status != 200 {
+			t.Fatal(path, status, body)
+		}
+		p.AwaitStatus(d, "active")
+	}
+	credentials = p.Credentials(d)
+	p.mustSleep(t, d)
+	b := p.Snapshot(d, "asleep", "primary")
+	p.mustSleep(t, d)
+	p.Restore(d, b)
+	db := p.connectAs(d, credentials, 8)
+	var rows int
+	if err := db.QueryRowContext(t.Context(), "SELECT count(*) FROM kept").Scan(&rows); err != nil || rows != hours+20 {
+		t.Errorf("%d rows, want %d: %v", rows, hours+20, err)
+	}
+	db.Close()
+	p.mustSleep(t, d)
+	if out, err := p.Command("db", "update", "asleep-"+family, "--auto-suspend", "10081", "--url", p.URL, "--token", p.Token); err == nil || !strings.Contains(out, "auto_suspend.idle_minutes") {
+		t.Errorf("a value that is too large: %v: %s", err, out)
+	}
+	if out, err := p.Command("db", "update", "asleep-"+family, "--auto-suspend", "2", "--url", p.URL, "--token", p.Token); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	var now struct {
+		AutoSuspend struct {
+			IdleMinutes int `json:"idle_minutes"`
+		} `json:"auto_suspend"`
+	}
+	if status, body := p.Call("GET", d.Path(), nil, &now); status != 200 || now.AutoSuspend.IdleMinutes != 2 {
+		t.Errorf("set by the command: %d %s", status, body)
+	}
+	p.AwaitStatus(d, "active")
+	p.mustSleep(t, d)
+	p.mustForkByCommand(t, d, engine)
+	if out, err := p.Command("db", "list", "--url", p.URL, "--token", p.Token); err != nil || !strings.Contains(out, "active (asleep)") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if family == "postgresql" {
+		p.failsToWake(t, d, write)
+	}
+	if status, body := p.Call("DELETE", d.Path(), nil, nil); status != 200 {
+		t.Fatal(status, body)
+	}
+	p.Eventually("removed", p.Leftovers)
 }
 
 // mustForkByCommand makes a fork on the command line, which is to sleep at another time, and takes it away.

@@ -50,7 +50,7 @@ async function offered(path) {
 
 // active waits until a database is in a status.
 async function active(engine, id, status = 'active') {
-  for (let end = Date.now() + 180_000; ; await new Promise((done) => setTimeout(done, 100))) {
+  for (let end = Date.now() + 180_000; ; await new Promise((done) => setTimeout(done, 200))) {
     const found = await client.getEngineDatabase(engine, id);
     if (found.status === status) return;
     if (found.status === 'failed' || Date.now() > end) throw new Error(`database ${id} is ${found.status}, not ${status}`);
