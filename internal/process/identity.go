@@ -105,19 +105,12 @@ func mark(pid int, buf []byte) string {
 		return ""
 	}
 	const begin = markVariable + "="
-	for len(content) > 0 {
-		at := bytes.Index(content, []byte(begin))
-		if at < 0 {
-			return ""
-		}
-		rest := content[at+len(begin):]
-		if at == 0 || content[at-1] == 0 {
-			value, _, _ := bytes.Cut(rest, []byte{0})
-			return string(value)
-		}
-		content = rest
+	value, ok := bytes.CutPrefix(content, []byte(begin))
+	if !ok {
+		_, value, _ = bytes.Cut(content, []byte("\x00"+begin))
 	}
-	return ""
+	value, _, _ = bytes.Cut(value, []byte{0})
+	return string(value)
 }
 
 func owner(pid int) int {

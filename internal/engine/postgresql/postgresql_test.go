@@ -19,6 +19,12 @@ func TestConformance(t *testing.T) {
 	enginetest.Run(t, New(), options())
 }
 
+// TestConformanceThorough tries what TestConformance leaves.
+func TestConformanceThorough(t *testing.T) {
+	t.Parallel()
+	enginetest.RunThorough(t, New(), options())
+}
+
 func options() enginetest.Options {
 	return enginetest.Options{
 		Open: open, Attempts: attempts(), Refused: refused, Intact: intact, Checks: slices.Concat(checks(), lockoutChecks(), replicationChecks()),
