@@ -62,8 +62,8 @@ func (w *world) restoringMoment() []operation {
 		}
 	}
 	return []operation{
-		{name: "restore to a moment", steps: 40, prepare: prepare, ask: func(*world) (int, error) { return post("", map[string]any{"to": moment}) }, check: rows(&then, &now)},
-		{name: "undo of a restore", steps: 40, prepare: func(w *world) {
+		{name: "restore to a moment", steps: 144, prepare: prepare, ask: func(*world) (int, error) { return post("", map[string]any{"to": moment}) }, check: rows(&then, &now)},
+		{name: "undo of a restore", steps: 45, prepare: func(w *world) {
 			prepare(w)
 			if status, err := post("", map[string]any{"to": moment}); err != nil || status != 200 {
 				w.t.Fatalf("restore: %d %v", status, err)
@@ -78,7 +78,7 @@ func (w *world) restoringMoment() []operation {
 func (w *world) forkingMoment(engine string) operation {
 	moment := ""
 	return operation{
-		name: "fork of a moment", steps: 61,
+		name: "fork of a moment", steps: 70,
 		prepare: func(w *world) {
 			if moment == "" {
 				w.source(engine)

@@ -158,7 +158,7 @@ func threeNodeOperations(engine string) []operation {
 		restore,
 		{
 			name:    "cluster size",
-			steps:   60,
+			steps:   44,
 			prepare: func(w *world) { w.prepareSize(engine) },
 			ask: func(w *world) (int, error) {
 				return w.put(map[string]any{"cluster_size": 4 - w.size})
