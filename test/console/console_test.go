@@ -536,7 +536,7 @@ func backups(t *testing.T, w *world) {
 	w.shoot(t, "backups")
 	w.do(t, until(`document.querySelector(".timeline")`), until(`document.querySelector("button[aria-label^='Restore the backup']")`), run(`document.querySelector("button[aria-label^='Restore the backup']").click()`),
 		see("All data of again becomes"), until(`document.querySelector("dialog .danger").disabled`), fill("Type again to go on", "again"), press("Restore"),
-		until(`!document.querySelector("dialog")`), w.visit("/console/databases/postgresql/1"), see("Restore"),
+		until(`!document.querySelector("dialog")`), w.load("/console/databases/postgresql/1"), see("Restore"),
 		until(`[...document.querySelectorAll(".facts .status")].some(e => e.innerText === "Active")`))
 }
 
