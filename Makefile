@@ -134,7 +134,7 @@ generate: setup-web ## Write generated files anew: queries, OpenAPI document, li
 	$(GO) run scripts/console.go
 
 pictures: setup-web ## Make README's pictures of the console anew, in Chromium
-	STEWARD_PICTURES=$(CURDIR)/docs/pictures $(GO) test ./test/console -run TestConsole -count=1
+	STEWARD_PICTURES=$(CURDIR)/docs/pictures $(GO) test ./test/console -run 'TestConsole$$' -count=1
 
 verify: ## Prove generated files, modules and idioms current
 	scripts/verify $(GENERATED)

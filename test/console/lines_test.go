@@ -67,7 +67,7 @@ type told map[string]string
 // verified are the words of each line's language for a connection whose certificate and name are checked; those without have no word for it, or what
 // tries them connects.
 var verified = map[string]map[string]string{
-	"postgresql": {"rust": "sslmode=verify-full", "php": "sslmode=verify-full", "dotnet": "SSL Mode=VerifyFull", "node": "ssl: { ca: ", "uri": "sslmode=verify-full", "env": "PGSSLMODE=verify-full", "go": "sslmode=verify-full", "psql": "sslmode=verify-full"},
+	"postgresql": {"rust": "sslmode=verify-full", "python": "sslmode=verify-full", "java": "sslmode=verify-full", "php": "sslmode=verify-full", "dotnet": "SSL Mode=VerifyFull", "node": "ssl: { ca: ", "uri": "sslmode=verify-full", "env": "PGSSLMODE=verify-full", "go": "sslmode=verify-full", "psql": "sslmode=verify-full"},
 	"mysql":      {"rust": "ssl-mode=VERIFY_IDENTITY", "php": "PDO::MYSQL_ATTR_SSL_CA", "dotnet": "SSL Mode=VerifyFull", "node": "ssl: { ca: ", "go": "tls=steward", "mysql": "--ssl-verify-server-cert"},
 }
 
@@ -121,7 +121,7 @@ func (w *world) lines(t *testing.T, d harness.Database, to target) {
 		}
 	}
 	for kind, tool := range map[string]string{"node": "node", "python": "python3", "java": "javac"} {
-		if _, err := exec.LookPath(tool); err == nil {
+		if _, err := exec.LookPath(tool); err == nil && connected[kind] == "" {
 			says[kind] = func() told { return to.asked(t, d.Engine, kind, texts[kind]) }
 		}
 	}
@@ -159,7 +159,7 @@ func (to target) goProgram(t *testing.T, engine, line string) string {
 		fmt.Println(n)
 	}`)
 	program := filepath.Join(to.folder, "program")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, source).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", program, source).CombinedOutput(); err != nil {
 		t.Errorf("the line for Go: %v\n%s\n%s", err, out, line)
 	}
 	return program

@@ -29,6 +29,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"steward/internal/testdir"
 	"steward/test/harness"
 )
 
@@ -63,16 +64,22 @@ var needless = []string{
 	"GlobalMediaControls", "HttpsUpgrades", "LensOverlay",
 }
 
-// chromium is the program that all browsers are of, which starts when the first is wanted: a start takes seconds of processor time.
+// chromium is the program that all browsers are of, which starts when the first is wanted: a start takes seconds of processor time. What it writes, and
+// what its processes share, is in memory where there is room: each picture that it draws would be a file on the disk.
 var chromium = sync.OnceValues(func() (context.Context, error) {
+	folder, err := testdir.Make("chromium")
+	if err != nil {
+		return nil, err
+	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("in-process-gpu", true),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-background-networking", true), chromedp.WindowSize(1280, 900),
 		// What moves is drawn again and again: it does where a case has it move.
-		chromedp.Flag("force-prefers-reduced-motion", true), chromedp.Flag("disable-features", strings.Join(needless, ",")))
+		chromedp.Flag("force-prefers-reduced-motion", true), chromedp.Flag("disable-features", strings.Join(needless, ",")),
+		chromedp.UserDataDir(folder), chromedp.Flag("disable-dev-shm-usage", !strings.HasPrefix(folder, "/dev/shm/")))
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
-	stopChromium = func() { cancel(); end() }
+	stopChromium = func() { cancel(); end(); _ = os.RemoveAll(folder) }
 	return ctx, chromedp.Do(ctx)
 })
 

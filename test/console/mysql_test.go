@@ -13,7 +13,7 @@ func besides(t *testing.T, w *world) {
 	d := w.server.CreateActive(harness.Small("beside", "mysql/10.11"))
 	at := fmt.Sprintf("/console/databases/mysql/%d", d.ID)
 	for _, tab := range []string{"", "/metrics", "/queries", "/backups", "/access", "/settings", "/events"} {
-		w.do(t, w.follow(at+tab), until(`document.querySelector("h1").innerText === "beside" && !document.querySelector("main .wait")`))
+		w.do(t, w.visit(at+tab), until(`document.querySelector("h1").innerText === "beside" && !document.querySelector("main .wait")`))
 		if wrong := value[[]string](t, w.browser, `[...document.querySelectorAll("main [role=alert]")].map(e => e.innerText)`); len(wrong) > 0 {
 			t.Errorf("%s says %q", tab, wrong)
 		}

@@ -16,7 +16,7 @@ import (
 var printedLink = regexp.MustCompile(`Set the first user's password, once, within a day: (http://\S+/console/first)#(\S+)`)
 
 // TestFirstLinkAndNoConsole: the link that `make run` prints sets a password once and only once, and isn't printed where what is printed may be kept, or
-// once there is a password. Without a console there is none of it, and the API answers as ever.
+// once there is a password. Without a console, or the role of one, there is none of it, and the API answers as ever.
 func TestFirstLinkAndNoConsole(t *testing.T) {
 	t.Parallel()
 	s := harness.Prepare(t)
@@ -97,6 +97,7 @@ func TestFirstLinkAndNoConsole(t *testing.T) {
 		t.Fatalf("the page has no script: %s", page)
 	}
 	s.Stop()
+	roles(t, s)
 
 	config, err := os.OpenFile(s.ConfigPath(), os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -206,7 +206,7 @@ func many(t *testing.T, w *world) {
 		t.Errorf("%d plots, %d points: %+v", plots, points, one)
 	}
 	// A first view that nothing is cached for moves nothing about, either.
-	first := w.trace(t, w.visit("/console/databases"), until(`document.querySelector("tbody tr")`))
+	first := w.trace(t, w.load("/console/databases"), until(`document.querySelector("tbody tr")`))
 	t.Logf("the list from nothing: %.0f ms of scripting, layout shift %.4f", first.scripting, first.shifted)
 	if first.shifted != 0 {
 		t.Errorf("the list moves by %f while it comes: %s", first.shifted, first.moved)

@@ -47,8 +47,9 @@ func withinSecond(t *testing.T, w *world) {
 		w.do(t, w.visit(c.page), until(`document.querySelector("h1") && !document.querySelector("main .wait")`), until("!("+c.shown+")"), run(`window.marked = true`))
 		floor := time.Duration(value[float64](t, w.browser, readAnew) * float64(time.Millisecond))
 		w.do(t, run(fmt.Sprintf(`(() => {
-			const look = () => %s && (window.shown ??= Date.now());
-			new MutationObserver(look).observe(document.body, {subtree: true, childList: true, characterData: true, attributes: true});
+			delete window.shown;
+			const look = () => %s && (watch.disconnect(), window.shown = Date.now()), watch = new MutationObserver(look);
+			watch.observe(document.body, {subtree: true, childList: true, characterData: true, attributes: true});
 		})()`, c.shown)))
 		c.change()
 		changed := time.Now()
