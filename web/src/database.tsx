@@ -1,6 +1,6 @@
 // One database: its tabs, and the overview with the way to connect.
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { CredentialsView, DatabaseView } from "./api";
 import { call } from "./call";
 import { engineName, mysqlName, pageOf, poolEndpoint, usePools, type Engine } from "./db";
@@ -30,6 +30,11 @@ export interface Props {
 export function Database({ engine, id, tab }: { engine: Engine; id: number; tab: string }) {
   const path = { instanceId: id };
   const reader = useReader(`db/${engine}/${id}`, (background) => call(`GET /v4/databases/${engine}/instances/{instanceId}`, { path, background }));
+  const shown = useRef(tab);
+  useEffect(() => {
+    if (shown.current !== tab) reader.read(); // what changes without an event, such as what waits for maintenance
+    shown.current = tab;
+  }, [tab]);
   return (
     <Page title={reader.data?.label ?? T.database.title} back={["/console/databases", T.databases.title]}>
       <Tabs label={T.database.tabs} at={pageOf({ engine, id }, tab)} all={tabs.map((t) => [pageOf({ engine, id }, t), T.database.tab[t]])} />

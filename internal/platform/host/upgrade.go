@@ -151,7 +151,7 @@ func (d *Driver) upgrade(ctx context.Context, want platform.Wanted, pausing func
 		}
 	}
 	if err := u.begin(ctx); err != nil {
-		return err
+		return uncopied(err)
 	}
 	failpoint.Here("host: before copying for an upgrade")
 	if err := u.copy(ctx, u.source, true); err != nil {

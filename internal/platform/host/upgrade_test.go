@@ -286,7 +286,7 @@ func (u *upgraded) runsOutOfRoom(from engine.Installation) {
 	data := files.Size(filepath.Join(node, "node-0", "data"))
 	rooms := map[string]int64{"to copy it": data / 2}
 	if u.flavour == engine.FlavourPostgreSQL { // the other's programs change the copy itself
-		rooms["to move it"] = data + 4<<20
+		rooms["to make what it is moved to"], rooms["to move it"] = 8<<20, data+4<<20
 	}
 	for name, room := range rooms {
 		u.stop()
