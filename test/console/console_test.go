@@ -144,8 +144,9 @@ var further = []string{"from creating to deleting by keys alone"}
 // load goes to a page by its address: the browser loads the console anew.
 func (w *world) load(path string) step { return visit(w.origin + path) }
 
-// visit goes to a page by a link, as a person does who is in the console already, which draws the page and reads nothing but what it shows: that takes less
-// than half of what loading it does. From elsewhere, to the same page again, and from one whose requests a case has changed, the page is loaded.
+// visit goes to a page by a link, as a person does who is in the console already, which draws the page and reads nothing but what it shows: that
+// takes less than half of what loading it does. What was said on the page before is seen no longer: the next one may be to say the same. From
+// elsewhere, to the same page again, and from one whose requests a case has changed, the page is loaded.
 func (w *world) visit(path string) step {
 	return func(ctx context.Context) error {
 		if !strings.HasPrefix(path, "/console/") {
@@ -153,6 +154,7 @@ func (w *world) visit(path string) step {
 		}
 		there, err := chromedp.Run(ctx, chromedp.Evaluate[bool](fmt.Sprintf(`(async frame => {
 			if (location.origin !== %q || location.pathname === %[2]q || !frame || !String(fetch).includes("[native code]")) return false;
+			document.querySelectorAll(".said span").forEach(said => said.hidden = true);
 			const link = frame.appendChild(Object.assign(document.createElement("a"), {href: %[2]q}));
 			link.click();
 			link.remove();

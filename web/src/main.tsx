@@ -21,7 +21,7 @@ import { route, startRoutes } from "./route";
 import { AddService, Service, Services } from "./services";
 import { StatusPages } from "./statuspages";
 import { T } from "./text";
-import { Alert, Button, Code, Dialog, Field, FormDialog, Page, said } from "./ui";
+import { Alert, Button, Code, Dialog, Field, FormDialog, Page, Said } from "./ui";
 import { profile, readWho } from "./who";
 
 const Account = later(() => import("./account").then((m) => m.Account));
@@ -142,9 +142,7 @@ function Frame() {
       <main id="main" ref={main} tabIndex={-1}>
         {failed ? <Alert>{T.unreachable}</Alert> : profile.value ? screen(path) : <p class="wait">{T.reading}</p>}
       </main>
-      <div class={said.value ? "said on" : "said"} role="status">
-        {said.value}
-      </div>
+      <Said />
       {wanted.value && <Confirm />}
       {drawer && <Drawer close={() => setDrawer(false)} />}
       {showCalls && <Calls close={() => setShowCalls(false)} />}

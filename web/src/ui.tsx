@@ -7,14 +7,23 @@ import { ago, plain, timeText, utcText } from "./format";
 import type { Reader } from "./live";
 import { T } from "./text";
 
-// said is read out by screen readers, and shown for some seconds.
-export const said = signal("");
+const said = signal({ text: "", turn: 0 });
 let silence: ReturnType<typeof setTimeout> | undefined;
 
 export function say(text: string): void {
-  said.value = text;
+  said.value = { text, turn: said.value.turn + 1 };
   clearTimeout(silence);
-  silence = setTimeout(() => (said.value = ""), 6000);
+  silence = setTimeout(() => (said.value = { ...said.value, text: "" }), 6000);
+}
+
+// Said is what was said last, which is read out by screen readers, and shown for some seconds: anew each time, also when it is the same again.
+export function Said({ unseen }: { unseen?: boolean }) {
+  const { text, turn } = said.value;
+  return (
+    <div class={unseen ? "unseen" : text ? "said on" : "said"} role="status">
+      <span key={turn}>{text}</span>
+    </div>
+  );
 }
 
 export function Page({ title, back, actions, children }: { title: string; back?: [string, string]; actions?: ComponentChildren; children: ComponentChildren }) {
@@ -350,9 +359,7 @@ export function Dialog({ title, kind, close, gone, children }: { title: string; 
     >
       <h2 id={id}>{title}</h2>
       {children}
-      <div class="unseen" role="status">
-        {said.value /* what is told outside isn't read out while a dialog is open */}
-      </div>
+      <Said unseen /* what is told outside isn't read out while a dialog is open */ />
     </dialog>
   );
 }
