@@ -54,8 +54,10 @@ function take(m: Message): void {
     return;
   }
   if (m.kind === "list") return soonOf(m.list);
-  if (m.open && connected.value === false) myself();
-  if (m.open && connected.value !== true) soon(); // what happened meanwhile
+  if (m.open && connected.value !== true) {
+    myself(); // what happened meanwhile, also since the page was read and before the stream was there
+    soon();
+  }
   connected.value = m.open;
 }
 
