@@ -347,10 +347,11 @@ func uncopied(err error) error {
 	return err
 }
 
-// isFull reports whether a disk had no room, or a quota was used up: programs that move data say so in words.
+// isFull reports whether a disk had no room, or a quota was used up: programs that move data say so in words, PostgreSQL
+// in others for a page that was written in part (mdextend in its md.c).
 func isFull(err error) bool {
 	said := strings.ToLower(err.Error())
-	return slices.ContainsFunc([]syscall.Errno{unix.ENOSPC, unix.EDQUOT}, func(full syscall.Errno) bool {
+	return strings.Contains(said, "check free disk space") || slices.ContainsFunc([]syscall.Errno{unix.ENOSPC, unix.EDQUOT}, func(full syscall.Errno) bool {
 		return errors.Is(err, full) || strings.Contains(said, full.Error())
 	})
 }
