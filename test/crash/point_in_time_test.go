@@ -69,7 +69,7 @@ func (w *world) restoringMoment() []operation {
 				w.t.Fatalf("restore: %d %v", status, err)
 			}
 			w.AwaitStatus(w.db, "active")
-		}, ask: func(*world) (int, error) { return post("/undo", nil) }, check: rows(&now, &then)},
+		}, ask: func(*world) (int, error) { return post("/undo", nil) }, at: []string{"host: before bringing data back", "host: before start"}, check: rows(&now, &then)},
 	}
 }
 

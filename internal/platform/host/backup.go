@@ -434,7 +434,7 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 	if err != nil {
 		return err
 	}
-	if rec == nil || !exists(filepath.Join(before, "data")) {
+	if rec == nil {
 		return platform.ErrNothingAside
 	}
 	want.Installation = rec.Installation
@@ -445,25 +445,39 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 	if err := nr.runWith(rec.Installation); err != nil {
 		return err
 	}
+	aside := filepath.Join(before, "data")
+	if !exists(aside) && !exists(nr.node.Data) {
+		return platform.ErrNothingAside
+	}
 	if err := d.stopServers(ctx, cs, want, top); err != nil {
 		return err
 	}
-	if err := d.trash.Put(nr.node.Data); err != nil {
-		return err
-	}
-	failpoint.Here("host: before bringing data back")
 	rec.Ordinal = top.Primary
 	nr.rec = rec
-	if err := nr.save(true); err != nil {
-		return err
-	}
-	if err := os.Rename(filepath.Join(before, "data"), nr.node.Data); err != nil {
-		return fmt.Errorf("bring the data back: %w", err)
+	if exists(aside) { // else a crash came after that: its record is there, and the data is in its place
+		if err := nr.bringBack(aside); err != nil {
+			return err
+		}
 	}
 	if err := nr.startRestored(ctx); err != nil {
 		return err
 	}
 	return d.trash.Put(before)
+}
+
+// bringBack puts data that was set aside in the place of that in use, with its record.
+func (nr *nodeReconciler) bringBack(aside string) error {
+	if err := nr.d.trash.Put(nr.node.Data); err != nil {
+		return err
+	}
+	failpoint.Here("host: before bringing data back")
+	if err := nr.save(true); err != nil {
+		return err
+	}
+	if err := os.Rename(aside, nr.node.Data); err != nil {
+		return fmt.Errorf("bring the data back: %w", err)
+	}
+	return durable.Sync(filepath.Dir(nr.node.Data))
 }
 
 // dropSetAside throws away what restores set aside more than backup.SetAside ago.
