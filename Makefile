@@ -92,11 +92,10 @@ test-inside:
 	if [ -n "$$packages" ]; then GOGC=300 $(GO) $(GO_TEST) $(RACE) $$packages; fi
 
 # Tests below test/ ask programs of their own, which a race detector in the tests' process doesn't see, and those of bench/
-# are of no product. Both are compiled without cgo, as the program is that they ask: what both need is compiled once. They wait
-# for those programs more than others do, and so one package more is tested at a time.
+# are of no product. Both are compiled without cgo, as the program is that they ask: what both need is compiled once.
 test-outside:
 	@packages=$$($(IN_ORDER)); packages=$$(grep -x -e 'steward/test/.*' $(TESTED_BENCH:%=-e %) <<<"$$packages" || true); \
-	if [ -n "$$packages" ]; then CGO_ENABLED=0 $(GO) $(GO_TEST) -p $(shell expr 1 + $$(nproc)) $$packages; fi
+	if [ -n "$$packages" ]; then CGO_ENABLED=0 $(GO) $(GO_TEST) $$packages; fi
 
 test-quick: ## What needs no server, for an editor's loop (PACKAGES=./...)
 	@$(GO) test -short -vet=off $(PACKAGES) | grep -v 'no test files' || test "$${PIPESTATUS[0]}" = 0
