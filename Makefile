@@ -76,7 +76,7 @@ check: lint verify test test-thorough ## All that CI runs
 # Packages of internal/ and those of test/ are tested side by side: at the end of either, few tests are left, which wait.
 # Results aren't kept: they depend on the servers that are installed, and to note every file that a test looks at takes go
 # half a minute. No debugger looks at a test, so that none is linked with what one reads. Lint vets, tests too.
-test: engines-ci ## Test everything at least once, our code with the race detector (PACKAGES=./...)
+test: engines-ci ## Test what each change has to pass, our code with the race detector (PACKAGES=./...)
 	@$(MAKE) -k -j2 test-inside test-outside
 
 # Tests whose names end in Thorough prove for another engine, or longer, what those of `make test` prove for one.
