@@ -72,7 +72,7 @@ func (s *server) giveBack(ctx context.Context, d *reused) error {
 
 // emptied is how a migrated database becomes one that nobody has used.
 type emptied struct {
-	// looksNew ends other sessions, and tells whether but for rows the database is as a new one.
+	// looksNew ends other sessions, and reports whether the database differs from a new one in its rows alone.
 	looksNew string
 	// statements give its tables the rows of a new one, and its sequences their place.
 	statements string

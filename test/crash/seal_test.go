@@ -184,7 +184,7 @@ func TestSealRotateThorough(t *testing.T) { sealRotate(t, 3) }
 func sealRotate(t *testing.T, kills int) {
 	t.Parallel()
 	if kills == once && harness.Everything() {
-		t.Skip("the test that is Thorough kills at all")
+		t.Skip("TestSealRotateThorough kills at every failpoint here")
 	}
 	r := newRotation(t)
 	ctx, stop := context.WithCancel(t.Context())

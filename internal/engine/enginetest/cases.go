@@ -150,7 +150,7 @@ func (s *Server) killInBootstrap(t *testing.T, after time.Duration) {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- s.Bench.Driver.Bootstrap(context.WithoutCancel(t.Context()), s.Node) }()
-	time.Sleep(after)
+	time.Sleep(after) // the moment of the kill, which no condition tells: any is to be survived
 	s.Kill(t)
 	<-done
 	s.Start(t)

@@ -212,7 +212,10 @@ func (h *threeNodes) keep() {
 				case <-ctx.Done():
 				}
 			} else {
-				time.Sleep(250 * time.Millisecond) // as soon as converge looks again
+				select {
+				case <-time.After(250 * time.Millisecond): // as soon as converge looks again
+				case <-ctx.Done():
+				}
 			}
 		}
 	})

@@ -12,7 +12,7 @@ func createsThree(r *run) {
 		r.t.Skip("the platform has single nodes only")
 	}
 	if r.Suspends {
-		r.t.Skip("the one that is suspended is made so")
+		r.t.Skip("suspending creates a cluster of three first, and demands the same of it")
 	}
 	want := r.wanted(121)
 	want.Spec = sized(want.Spec, 3)

@@ -110,7 +110,7 @@ func (s *asked) come() {
 	s.mu.Lock()
 	s.away = false
 	s.mu.Unlock()
-	time.Sleep(pass)
+	time.Sleep(pass) // by the test's clock
 	synctest.Wait()
 }
 
