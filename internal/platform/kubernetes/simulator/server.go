@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"steward/internal/engine"
+	hostprocess "steward/internal/process"
 	"steward/internal/testdir"
 )
 
@@ -109,6 +110,18 @@ func (s *server) write(settings map[string]string, access []string, tls map[stri
 func (s *server) start() error {
 	return s.launch(filepath.Join(s.dir, "log"), s.build.Program("postgres", "-D", s.data(), "-c", "config_file="+filepath.Join(s.dir, "postgresql.conf"))...)
 }
+
+// stop is process.stop, but that a container ends as a whole: what a server that is killed has begun would else live a moment longer, and hold
+// its memory and its port, so that the next one ends at once.
+func (s *server) stop(how syscall.Signal) {
+	s.process.stop(how)
+	if how == syscall.SIGKILL {
+		_ = hostprocess.KillAll(context.Background(), s.processes(), nil) // what is left has the next start fail, which is tried again
+	}
+}
+
+// processes are the server's and those that it has begun, all of which work in its data folder.
+func (s *server) processes() hostprocess.Identity { return hostprocess.Identity{Dir: s.data()} }
 
 func (s *server) reload() { _ = syscall.Kill(s.pid, syscall.SIGHUP) } // one that has ended reads all when it starts
 
