@@ -222,7 +222,7 @@ type Archiver interface {
 	// that of the last change that was archived before it, zero without any.
 	Fork(ctx context.Context, want Wanted, from Source, r io.Reader, progress func(bytes int64)) (reached time.Time, err error)
 	// Undo brings the data back that the last Restore set aside; ErrNothingAside when
-	// there is none.
+	// there is none. Repeated after a crash, it leaves alone what was brought back.
 	Undo(ctx context.Context, want Wanted) error
 }
 

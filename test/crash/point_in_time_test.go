@@ -63,13 +63,13 @@ func (w *world) restoringMoment() []operation {
 	}
 	return []operation{
 		{name: "restore to a moment", steps: 144, prepare: prepare, ask: func(*world) (int, error) { return post("", map[string]any{"to": moment}) }, check: rows(&then, &now)},
-		{name: "undo of a restore", steps: 45, prepare: func(w *world) {
+		{name: "undo of a restore", steps: 46, prepare: func(w *world) {
 			prepare(w)
 			if status, err := post("", map[string]any{"to": moment}); err != nil || status != 200 {
 				w.t.Fatalf("restore: %d %v", status, err)
 			}
 			w.AwaitStatus(w.db, "active")
-		}, ask: func(*world) (int, error) { return post("/undo", nil) }, at: []string{"host: before bringing data back", "host: before start"}, check: rows(&now, &then)},
+		}, ask: func(*world) (int, error) { return post("/undo", nil) }, at: []string{"host: before bringing data back", "host: before start", "host: restore undone"}, check: rows(&now, &then)},
 	}
 }
 

@@ -326,7 +326,7 @@ func (nr *nodeReconciler) swapData(top state.Topology, unpacked string) error {
 		if err := files.MakeFolder(before, 0o711, 0, 0); err != nil {
 			return err
 		}
-		top.Restoring, top.Asleep = true, time.Time{}
+		top.Restoring, top.Undone, top.Asleep = true, false, time.Time{}
 		if err := nr.d.saveTopology(nr.want.ID, top); err != nil {
 			return err
 		}
@@ -434,6 +434,9 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 	if err != nil {
 		return err
 	}
+	if rec == nil && top.Undone {
+		return nil // an earlier run has come to its end
+	}
 	if rec == nil {
 		return platform.ErrNothingAside
 	}
@@ -459,10 +462,15 @@ func (d *Driver) undo(ctx context.Context, want platform.Wanted) error {
 			return err
 		}
 	}
+	nr.top.Undone = true
 	if err := nr.startRestored(ctx); err != nil {
 		return err
 	}
-	return d.trash.Put(before)
+	if err := d.trash.Put(before); err != nil {
+		return err
+	}
+	failpoint.Here("host: restore undone")
+	return nil
 }
 
 // bringBack puts data that was set aside in the place of that in use, with its record.

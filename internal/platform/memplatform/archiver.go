@@ -94,7 +94,7 @@ func (d *Driver) restore(ctx context.Context, want platform.Wanted, recovery *pl
 		}
 		return d.change(want.ID, func(c *Cluster) {
 			if now := c.content(); now.Data != content.Data || now.Password != content.Password {
-				c.Aside = &now
+				c.Aside, c.Undone = &now, false
 			}
 			c.Data, c.Password, c.Installation = content.Data, content.Password, content.Installation
 			c.Running, c.Bootstrapped, c.Routed = false, true, false
@@ -160,9 +160,9 @@ func (d *Driver) Undo(ctx context.Context, want platform.Wanted) error {
 	return d.faults.around(ctx, StepUndo, want.ID, func() error {
 		none := false
 		err := d.change(want.ID, func(c *Cluster) {
-			if none = c.Aside == nil; !none {
+			if none = c.Aside == nil && !c.Undone; c.Aside != nil {
 				c.Data, c.Password, c.Installation, c.Aside = c.Aside.Data, c.Aside.Password, c.Aside.Installation, nil
-				c.Running, c.Routed = false, false
+				c.Running, c.Routed, c.Undone = false, false, true
 			}
 		})
 		if err == nil && none {

@@ -89,7 +89,7 @@ func (d *Driver) RestoreKept(ctx context.Context, want platform.Wanted, from pla
 			return err
 		}
 		return d.change(want.ID, func(c *Cluster) {
-			c.Aside = new(c.content())
+			c.Aside, c.Undone = new(c.content()), false
 			c.Data, c.Installation, c.Token = content.Data, content.Installation, from.Token
 			c.Running, c.Bootstrapped, c.Routed, c.Recovered = false, true, false, from.Until
 		})

@@ -99,6 +99,8 @@ type Cluster struct {
 	// replaced.
 	Data  string
 	Aside *Content
+	// Undone reports whether the last restore was undone.
+	Undone bool
 	// Token is that of the last restore of a backup that is kept in the world.
 	Token string
 	// Recovered is the moment that the last restore went on to; nil for the backup's own.

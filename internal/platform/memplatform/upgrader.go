@@ -28,8 +28,7 @@ func (d *Driver) Upgrade(ctx context.Context, want platform.Wanted, pausing func
 	}
 	return d.faults.around(ctx, StepSwap, want.ID, func() error {
 		return d.change(want.ID, func(c *Cluster) {
-			now := c.content()
-			c.Aside = &now
+			c.Aside, c.Undone = new(c.content()), false
 			c.Installation, c.Version, c.Running, c.Routed, c.Polished = installation, version, true, false, false
 			c.Starts++
 		})

@@ -30,6 +30,8 @@ type Topology struct {
 	// Restoring reports whether a backup is being put in the place of the data: what
 	// lies there may be neither.
 	Restoring bool `json:"restoring,omitempty"`
+	// Undone reports whether the last restore was undone. Who died before noting that asks for it again.
+	Undone bool `json:"undone,omitempty"`
 	// Suspended reports whether no server is to run.
 	Suspended bool `json:"suspended,omitempty"`
 	// AutoSuspend is after how many minutes without a session the cluster falls asleep; 0 for never.
