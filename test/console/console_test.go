@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,27 +43,30 @@ type world struct {
 	thorough bool
 }
 
-// TestConsole is a person's first day with the console.
+// TestConsole is a person's first day with the console and, beside it, what a person does there with databases.
 func TestConsole(t *testing.T) {
 	t.Parallel()
-	firstDay(t, false)
+	allParts(t, false)
 }
 
 // TestConsoleThorough is TestConsole with all screens in both themes, wide and narrow, all dialogs, and further ways to do what that does one way. It has
 // an address to itself that TestConsole wants as well, and so isn't beside it.
 func TestConsoleThorough(t *testing.T) {
-	firstDay(t, true)
+	allParts(t, true)
 }
 
-func firstDay(t *testing.T, thorough bool) {
-	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"), withPrices(t))
-	w := &world{browser: newBrowser(t), server: s, origin: "http://" + s.Listen(), all: t, thorough: thorough}
-	w.watcher = &world{browser: w.tab(t), server: s, origin: w.origin}
-	type part struct {
-		name string
-		run  func(*testing.T, *world)
-	}
-	parts := []part{
+// part is what is tried in one go. The next one builds on it.
+type part struct {
+	name string
+	run  func(*testing.T, *world)
+}
+
+// firstDay is the name of the one that has all but what databases go through.
+const firstDay = "the first day"
+
+// days are the parts in their order: each day has a server and a browser of its own, and is beside the other.
+var days = map[string][]part{
+	firstDay: {
 		{"the first log-in", firstLogin},
 		{"empty lists say what they are for", empty},
 		{"create, copy the line, run it", createAndConnect},
@@ -70,27 +74,18 @@ func firstDay(t *testing.T, thorough bool) {
 		{"the server is killed and comes back", killed},
 		{"two tabs see each other", tabs},
 		{"within a second", withinSecond},
-		{"the same by hand", byHand},
-		{"all lines to connect by", copied},
 		{"nothing stored becomes a script", stored},
-		{"backups", backups},
-		{"the last proven backup", proven},
+		{"a backup", backup},
 		{"settings", settings},
 		{"services, issues and contacts", managed},
 		{"users, tokens and log-ins", people},
 		{"status pages", statusPages},
-		{"what is inside a database", inside},
-		{"connection pools", pooled},
 		{"slow statements and plans", statements},
 		{"a log is read page by page", logPages},
 		{"alert rules and channels", alerts},
 		{"a service is mended", mended},
 		{"bars of a service", bars},
 		{"what machines do", load},
-		{"restore a moment, and undo it", moments},
-		{"gaps in what can be restored", gaps},
-		{"an import, a newer version and a last backup", moves},
-		{"what an alert rule finds", standing},
 		{"usage, clients, machines and credentials", rest},
 		{"what operators see", operators},
 		{"plots", plots},
@@ -98,6 +93,7 @@ func firstDay(t *testing.T, thorough bool) {
 		{"a log that is followed", followed},
 		{"nothing moves for who doesn't want it", still},
 		{"times and events", zones},
+		{"what an alert rule finds", standing},
 		{"everybody can use it", accessible},
 		{"an alert that has ended", ended},
 		{"a second factor", factor},
@@ -105,32 +101,59 @@ func firstDay(t *testing.T, thorough bool) {
 		{"the keyboard is enough", keyboard},
 		{"from creating to deleting by keys alone", byKeys},
 		{"five hundred databases and a month", many},
-		{"a primary is killed before one's eyes", failover},
 		{"requests from other sites are refused", otherSites},
 		{"what a page may not do", guarded},
 		{"no secret stays behind", secrets},
 		{"no secret is in an address", addresses},
-		{"only the public API is asked", publicOnly},
 		{"secrets ask for the password again", stale},
 		{"the password before what destroys, and before a second factor", stepUp},
-		{"the other family's pages", besides},
 		{"log-out ends the cookie", logout},
 		{"who may only see is offered nothing else", readOnly},
-	}
-	if folder := os.Getenv("STEWARD_PICTURES"); folder != "" { // make pictures
-		parts = append(parts, part{"the pictures of README", func(t *testing.T, w *world) { pictures(t, w, folder) }})
-	}
-	for _, c := range parts {
-		if slices.Contains(further, c.name) && !thorough {
-			continue
+	},
+	"databases": {
+		{"the first log-in", firstLogin},
+		{"restore a backup", restored},
+		{"the last proven backup", proven},
+		{"a table is lost", lost},
+		{"the same by hand", byHand},
+		{"all lines to connect by", copied},
+		{"what is inside a database", inside},
+		{"connection pools", pooled},
+		{"an import, a newer version and a last backup", moves},
+		{"a primary is killed before one's eyes", failover},
+		{"the other family's pages", besides},
+		{"restore a moment, and undo it", moments},
+		{"gaps in what can be restored", gaps},
+		{"no secret is in an address", addresses},
+	},
+}
+
+// further are the parts of TestConsoleThorough alone.
+var further = []string{"from creating to deleting by keys alone"}
+
+func allParts(t *testing.T, thorough bool) {
+	var mu sync.Mutex
+	asked := map[string]bool{}
+	if !t.Run("side by side", func(t *testing.T) {
+		for day, parts := range days {
+			t.Run(day, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, thorough)
+				if folder := os.Getenv("STEWARD_PICTURES"); folder != "" && day == firstDay { // make pictures
+					parts = append(slices.Clone(parts), part{"the pictures of README", func(t *testing.T, w *world) { pictures(t, w, folder) }})
+				}
+				w.goThrough(t, parts)
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				mu.Lock()
+				defer mu.Unlock()
+				maps.Copy(asked, w.asked)
+			})
 		}
-		if !t.Run(c.name, func(t *testing.T) {
-			c.run(t, w)
-			w.quiet(t)
-		}) {
-			return // what follows builds on it
-		}
+	}) {
+		return
 	}
+	t.Run("only the public API is asked", func(t *testing.T) { publicOnly(t, asked, thorough) })
 	if folder := os.Getenv("STEWARD_SCREENSHOTS"); folder != "" {
 		if err := album(folder); err != nil {
 			t.Error(err)
@@ -138,8 +161,29 @@ func firstDay(t *testing.T, thorough bool) {
 	}
 }
 
-// further are the parts of TestConsoleThorough alone.
-var further = []string{"from creating to deleting by keys alone"}
+func newWorld(t *testing.T, thorough bool) *world {
+	t.Helper()
+	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"), withPrices(t))
+	w := &world{browser: newBrowser(t), server: s, origin: "http://" + s.Listen(), all: t, thorough: thorough}
+	w.watcher = &world{browser: w.tab(t), server: s, origin: w.origin}
+	return w
+}
+
+// goThrough tries a day's parts, up to the first that fails.
+func (w *world) goThrough(t *testing.T, parts []part) {
+	t.Helper()
+	for _, p := range parts {
+		if slices.Contains(further, p.name) && !w.thorough {
+			continue
+		}
+		if !t.Run(p.name, func(t *testing.T) {
+			p.run(t, w)
+			w.quiet(t)
+		}) {
+			return
+		}
+	}
+}
 
 // load goes to a page by its address: the browser loads the console anew.
 func (w *world) load(path string) step { return visit(w.origin + path) }
@@ -533,10 +577,16 @@ func stale(t *testing.T, w *world) {
 		press("Cancel"), see("Not done"), press("Show the password"), fill("Password", password), press("Go on"), until(`!document.querySelector(".code pre").innerText.includes("PASSWORD=PASSWORD")`))
 }
 
-func backups(t *testing.T, w *world) {
-	w.do(t, w.visit("/console/databases/postgresql/1/backups"), press("Back up now"), fill("Label", "before"), press("Back up now"), see("Complete"), see("By hand"))
+func backup(t *testing.T, w *world) {
+	w.do(t, w.visit("/console/databases/postgresql/1/backups"), press("Back up now"), fill("Label", "before"), press("Back up now"), see("Complete"), see("By hand"), until(`document.querySelector(".timeline")`))
 	w.shoot(t, "backups")
-	w.do(t, until(`document.querySelector(".timeline")`), until(`document.querySelector("button[aria-label^='Restore the backup']")`), run(`document.querySelector("button[aria-label^='Restore the backup']").click()`),
+}
+
+// restored has a database as it was at a backup: the one that all parts of its day are about.
+func restored(t *testing.T, w *world) {
+	d := w.server.CreateActive(harness.Small("again", "postgresql/15"))
+	w.server.Snapshot(d, "before", "primary")
+	w.do(t, w.visit("/console/databases/postgresql/1/backups"), until(`document.querySelector(".timeline")`), until(`document.querySelector("button[aria-label^='Restore the backup']")`), run(`document.querySelector("button[aria-label^='Restore the backup']").click()`),
 		see("All data of again becomes"), until(`document.querySelector("dialog .danger").disabled`), fill("Type again to go on", "again"), press("Restore"),
 		until(`!document.querySelector("dialog")`), w.load("/console/databases/postgresql/1"), see("Restore"),
 		until(`[...document.querySelectorAll(".facts .status")].some(e => e.innerText === "Active")`))
@@ -819,8 +869,9 @@ func bothEngines(operation string) string {
 	return strings.Replace(operation, "/databases/mysql/", "/databases/postgresql/", 1)
 }
 
-// publicOnly holds what the pages asked against the API's document.
-func publicOnly(t *testing.T, w *world) {
+// publicOnly holds what the pages of all days asked against the API's document.
+func publicOnly(t *testing.T, asked map[string]bool, thorough bool) {
+	t.Helper()
 	document, err := os.ReadFile("../../api/openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -835,13 +886,11 @@ func publicOnly(t *testing.T, w *world) {
 			known[strings.ToUpper(strings.TrimSuffix(method, ":"))+" "+path] = true
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.asked) < 15 || len(known) < 150 {
-		t.Fatalf("%d requests seen, %d known", len(w.asked), len(known))
+	if len(asked) < 15 || len(known) < 150 {
+		t.Fatalf("%d requests seen, %d known", len(asked), len(known))
 	}
 	called := map[string]bool{}
-	for request := range w.asked {
+	for request := range asked {
 		operation := operationOf(known, request)
 		if operation == "" {
 			t.Errorf("the console asked for %s, which isn't in the document", request)
@@ -854,7 +903,7 @@ func publicOnly(t *testing.T, w *world) {
 			uncalled[bothEngines(operation)] = true
 		}
 	}
-	if !w.thorough { // TestConsoleThorough asks for these
+	if !thorough { // TestConsoleThorough asks for these
 		delete(uncalled, "POST /v4/databases/postgresql/instances/{instanceId}/migrations/{migrationId}/cutover")
 	}
 	reviewed := map[string]string{}

@@ -136,9 +136,23 @@ func inside(t *testing.T, w *world) {
 		press("Delete shop2"), fill("Type shop2 to go on", "shop2"), press("Delete"), until(`!document.querySelector("[aria-label='Delete shop2']")`))
 }
 
-// moments takes a snapshot, loses a table, restores the moment of the snapshot along the timeline, undoes the restore, and deletes an older backup.
+const backupsPage = "/console/databases/postgresql/1/backups"
+
+// lost takes a snapshot, and loses a table. Until all is archived of that moment, which moments restores, other parts have their turn.
+func lost(t *testing.T, w *world) {
+	d := w.server.AwaitStatus(w.database(t, "1"), "active")
+	if _, err := w.open(t, "1").ExecContext(t.Context(), "CREATE TABLE treasure AS SELECT n FROM generate_series(1, 77) n"); err != nil {
+		t.Fatal(err)
+	}
+	w.do(t, w.visit(backupsPage), press("Back up now"), fill("Label", "treasure"), press("Back up now"), until(row("Backups", "treasure")+`?.innerText.includes("Complete")`))
+	w.server.AwaitStatus(d, "active")
+	if _, err := w.open(t, "1").ExecContext(t.Context(), "DROP TABLE treasure"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// moments restores the moment of the snapshot along the timeline, undoes the restore, and deletes an older backup.
 func moments(t *testing.T, w *world) {
-	const page = "/console/databases/postgresql/1/backups"
 	d := harness.Database{ID: 1, Engine: "postgresql"}
 	rows := func(id string) (n int) {
 		if w.open(t, id).QueryRowContext(t.Context(), "SELECT count(*) FROM treasure").Scan(&n) != nil {
@@ -146,20 +160,15 @@ func moments(t *testing.T, w *world) {
 		}
 		return n
 	}
-	w.server.AwaitStatus(d, "active")
-	if _, err := w.open(t, "1").ExecContext(t.Context(), "CREATE TABLE treasure AS SELECT n FROM generate_series(1, 77) n"); err != nil {
-		t.Fatal(err)
+	if n := rows("1"); n != -1 {
+		t.Errorf("the lost table has %d rows", n)
 	}
-	w.do(t, w.visit(page), press("Back up now"), fill("Label", "treasure"), press("Back up now"), until(row("Backups", "treasure")+`?.innerText.includes("Complete")`))
-	taken := value[int](t, w.browser, row("Backups", "treasure")+`.querySelector("time").dateTime && new Date(`+row("Backups", "treasure")+`.querySelector("time").dateTime).getTime() / 1000`)
-	w.server.AwaitStatus(d, "active")
-	if _, err := w.open(t, "1").ExecContext(t.Context(), "DROP TABLE treasure"); err != nil {
-		t.Fatal(err)
-	}
+	w.do(t, w.visit(backupsPage), until(row("Backups", "treasure")))
+	taken := value[int](t, w.browser, `new Date(`+row("Backups", "treasure")+`.querySelector("time").dateTime).getTime() / 1000`)
 	along := func(at int) step { // as the arrow keys do
 		return run(fmt.Sprintf(`(() => { const s = %s; s.value = %d; s.dispatchEvent(new Event("input", {bubbles: true})) })()`, control("Along the timeline"), at))
 	}
-	w.do(t, w.visit(page), press("Restore a moment"), until(`document.querySelector("dialog .timeline")`), until(`document.querySelector("dialog button.danger").disabled`),
+	w.do(t, w.visit(backupsPage), press("Restore a moment"), until(`document.querySelector("dialog .timeline")`), until(`document.querySelector("dialog button.danger").disabled`),
 		along(taken-1), see("Nothing of this moment is kept"), along(taken), until(fmt.Sprintf(`new Date(%s.value).getTime() / 1000 === %d`, control("Moment, in your time zone"), taken)), until(`!document.body.innerText.includes("Nothing of this moment is kept")`))
 	w.shoot(t, "restore")
 	w.do(t, fill("Type again to go on", "again"), press("Restore"), see("The restore begins."), until(`!document.querySelector("dialog")`))
@@ -170,19 +179,19 @@ func moments(t *testing.T, w *world) {
 	if w.thorough {
 		forked(t, w, along(taken), rows)
 	}
-	w.do(t, w.visit(page), press("Undo the last restore"), fill("Type again to go on", "again"), press("Undo the last restore"), see("The restore begins."))
+	w.do(t, w.visit(backupsPage), press("Undo the last restore"), fill("Type again to go on", "again"), press("Undo the last restore"), see("The restore begins."))
 	w.server.AwaitStatus(d, "active")
 	if n := rows("1"); n != -1 {
 		t.Errorf("after the undo the table has %d rows", n)
 	}
 	before := row("Backups", "before")
-	w.do(t, w.visit("/console/databases/postgresql/1/events"), see("Undo a restore"), w.visit(page), until(before), run(`[...`+before+`.querySelectorAll("button")].find(b => b.innerText === "Delete").click()`), fill("Type before to go on", "before"), press("Delete"), until("!"+before))
+	w.do(t, w.visit("/console/databases/postgresql/1/events"), see("Undo a restore"), w.visit(backupsPage), until(before), run(`[...`+before+`.querySelectorAll("button")].find(b => b.innerText === "Delete").click()`), fill("Type before to go on", "before"), press("Delete"), until("!"+before))
 }
 
 // forked makes a database of the shared one's moment that a step chooses, which has the lost table.
 func forked(t *testing.T, w *world, moment step, rows func(id string) int) {
 	t.Helper()
-	w.do(t, w.visit("/console/databases/postgresql/1/backups"), press("New database from a moment"), fill("Label of the new database", "x"), moment, press("New database"), beside("Label of the new database", ""), fill("Label of the new database", "forked"), press("New database"), until(`document.querySelector("h1").innerText === "forked"`), until(stateIs("Active")))
+	w.do(t, w.visit(backupsPage), press("New database from a moment"), fill("Label of the new database", "x"), moment, press("New database"), beside("Label of the new database", ""), fill("Label of the new database", "forked"), press("New database"), until(`document.querySelector("h1").innerText === "forked"`), until(stateIs("Active")))
 	made := harness.Database{ID: int64(value[int](t, w.browser, `Number(location.pathname.split("/").at(-1))`)), Engine: "postgresql"}
 	if n := rows(fmt.Sprint(made.ID)); n != 77 {
 		t.Errorf("the fork's table has %d rows", n)
