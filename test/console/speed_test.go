@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -18,17 +19,21 @@ import (
 
 // traceEvent is what Chromium writes down of its work; times are microseconds.
 type traceEvent struct {
-	Name   string  `json:"name"`
-	Phase  string  `json:"ph"`
-	Begun  float64 `json:"ts"`
-	Took   float64 `json:"dur"`
-	Thread int64   `json:"tid"`
-	Args   struct {
+	Name  string  `json:"name"`
+	Phase string  `json:"ph"`
+	Begun float64 `json:"ts"`
+	Took  float64 `json:"dur"`
+	// Process is the renderer's, of which each day has its own; the trace is of the whole program.
+	Process int64 `json:"pid"`
+	Thread  int64 `json:"tid"`
+	Args    struct {
 		Data struct {
 			Score float64 `json:"score"`
 			// Asked reports whether a person had just done something, which may move things.
 			Asked bool            `json:"had_recent_input"`
 			Moved json.RawMessage `json:"impacted_nodes"`
+			// Message is what the page says by console.timeStamp.
+			Message string `json:"message"`
 		} `json:"data"`
 	} `json:"args"`
 }
@@ -80,8 +85,10 @@ func (w *world) trace(t *testing.T, steps ...step) traced {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stamped := fmt.Sprintf("traced for %s", w.origin)
+	w.do(t, run(fmt.Sprintf("console.timeStamp(%q)", stamped)))
 	w.do(t, steps...)
-	w.do(t, painted)
+	w.do(t, painted, run(fmt.Sprintf("console.timeStamp(%q)", stamped)))
 	if _, err := chromedp.Call(w.ctx, tracing.End, cdp.Empty{}); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +102,11 @@ func (w *world) trace(t *testing.T, steps ...step) traced {
 	})
 	mu.Lock()
 	defer mu.Unlock()
-	return summed(all)
+	own := map[int64]bool{} // a page that is loaded may have a renderer of its own
+	for _, e := range all {
+		own[e.Process] = own[e.Process] || e.Args.Data.Message == stamped
+	}
+	return summed(slices.DeleteFunc(all, func(e traceEvent) bool { return !own[e.Process] }))
 }
 
 // painted waits until what is to be drawn is.
