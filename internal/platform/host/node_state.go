@@ -27,6 +27,9 @@ type nodeState struct {
 	backoff    process.Backoff
 	startDue   time.Time
 	startedFor string
+	// endOf is the process whose end was counted last, and endPause what followed that.
+	endOf    *process.Process
+	endPause time.Duration
 	// lastWords are the end of the server's output at its last crash.
 	lastWords string
 	pinged    time.Time
@@ -125,12 +128,38 @@ const (
 	crashLimit  = 5
 )
 
+// exited counts the end of a server, which nobody asked for, and returns how long to wait before the restart.
+func (ns *nodeState) exited(now time.Time, p *process.Process) time.Duration {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	return ns.countEnd(now, p)
+}
+
+// countEnd is exited for callers that hold mu. Whoever finds first that a server has ended counts that.
+func (ns *nodeState) countEnd(now time.Time, p *process.Process) time.Duration {
+	if ns.endOf != p {
+		ns.endOf, ns.endPause = p, ns.countCrash(now, time.Since(p.Started()))
+	}
+	return ns.endPause
+}
+
+// said notes the last words of a server that has ended.
+func (ns *nodeState) said(lastWords string) {
+	ns.mu.Lock()
+	defer ns.mu.Unlock()
+	ns.lastWords = lastWords
+}
+
 // crashed counts a crash of a server that has lived for so long, and returns how long to wait before the restart.
 func (ns *nodeState) crashed(now time.Time, lived time.Duration, lastWords string) time.Duration {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	ns.restarts++
 	ns.lastWords = lastWords
+	return ns.countCrash(now, lived)
+}
+
+func (ns *nodeState) countCrash(now time.Time, lived time.Duration) time.Duration {
+	ns.restarts++
 	recent := ns.crashes[:0]
 	for _, c := range ns.crashes {
 		if now.Sub(c) < crashWindow {
@@ -148,6 +177,9 @@ func (ns *nodeState) crashed(now time.Time, lived time.Duration, lastWords strin
 func (ns *nodeState) mayStart(now time.Time, purpose string) error {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
+	if ns.proc != nil && !ns.proc.Running() {
+		ns.countEnd(now, ns.proc)
+	}
 	if purpose == ns.startedFor && now.Before(ns.startDue) {
 		return fmt.Errorf("the server has ended %d times soon after its start, and is started again later: %s", ns.backoff.Ends(), ns.lastWords)
 	}

@@ -2,11 +2,13 @@ package host
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"steward/internal/engine"
+	"steward/internal/process"
 )
 
 func TestRepeatedCrashesWaitLongerAndBecomeAProblem(t *testing.T) {
@@ -71,6 +73,40 @@ func TestWhoEndsSoonIsStartedLater(t *testing.T) {
 	}
 	ns.startsAnew()
 	may(true, "large", "after it was stopped on purpose")
+}
+
+// TestEndThatNobodyHasCounted: who is to start a server counts its end, if that is so new that nobody has, and once.
+func TestEndThatNobodyHasCounted(t *testing.T) {
+	ns := newClusterState(1).node(0)
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	for range 8 {
+		if err := ns.mayStart(now, "small"); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Minute)
+		ns.crashed(now, time.Second, "no room")
+		now = now.Add(time.Minute)
+	}
+	dir := t.TempDir()
+	p, err := process.Start(process.Spec{
+		Identity: process.Identity{Dir: dir}, Argv: []string{"/bin/true"}, Env: []string{"PATH=/usr/bin:/bin"}, WorkDir: dir, Output: outputFile(dir), PidFile: filepath.Join(dir, "pid"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done()
+	ns.setProcess(p)
+	before := ns.crashCount()
+	if err := ns.mayStart(now, "small"); err == nil {
+		t.Error("a server that has just ended may be started at once")
+	}
+	pause := ns.exited(now, p)
+	if n := ns.crashCount(); n != before+1 {
+		t.Errorf("its end is counted %d times", n-before)
+	}
+	if err := ns.mayStart(now.Add(pause), "small"); err != nil {
+		t.Errorf("after %v: %v", pause, err)
+	}
 }
 
 func TestASingleCrashIsNoProblem(t *testing.T) {

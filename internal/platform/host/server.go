@@ -108,6 +108,7 @@ func (d *Driver) watch(cs *clusterState, ns *nodeState, p *process.Process) {
 	if ns.process() != p {
 		return // stopped on purpose
 	}
+	pause := ns.exited(d.o.Now(), p)
 	words := noWords
 	if rec, err := state.ReadNode(d.layout.node(ns.id, ns.ordinal)); err == nil && rec != nil {
 		d.withhold(d.quit, ns.ordinal, rec.Port, 0)
@@ -116,7 +117,7 @@ func (d *Driver) watch(cs *clusterState, ns *nodeState, p *process.Process) {
 		}
 	}
 	d.notifyChange(cs.id)
-	pause := ns.crashed(d.o.Now(), time.Since(p.Started()), words)
+	ns.said(words)
 	ns.ended()
 	if d.isReplicatedPrimary(ns) {
 		d.log.Warn("the primary exited", "cluster_id", cs.id, "node", ns.ordinal, "last_words", words)
