@@ -195,12 +195,19 @@ func (a *archived) undoes() {
 	if err := a.driver.Undo(a.t.Context(), a.want); err != nil {
 		a.t.Fatal(err)
 	}
-	undone := a.pids()
+	primary := func() int {
+		seen, err := a.driver.Observe(a.t.Context(), a.want.ID)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		return seen.Nodes[0].Pid
+	}
+	undone := primary()
 	if err := a.driver.Undo(a.t.Context(), a.want); err != nil { // as after a crash
 		a.t.Errorf("the same undo again: %v", err)
 	}
-	if now := a.pids(); now != undone {
-		a.t.Errorf("the same undo again has servers %s, before %s", now, undone)
+	if now := primary(); now != undone || now == 0 {
+		a.t.Errorf("the same undo again has the server %d, before %d", now, undone)
 	}
 	a.driver.Close()
 	a.open()
