@@ -166,6 +166,7 @@ func newWorld(t *testing.T, thorough bool) *world {
 	s := harness.New(t, harness.WithConfig("imports:\n  networks: [127.0.0.0/8]"), withPrices(t))
 	w := &world{browser: newBrowser(t), server: s, origin: "http://" + s.Listen(), all: t, thorough: thorough}
 	w.watcher = &world{browser: w.tab(t), server: s, origin: w.origin}
+	w.lendClipboard(t)
 	return w
 }
 

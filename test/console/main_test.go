@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -77,6 +78,10 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		// What moves is drawn again and again: it does where a case has it move.
 		chromedp.Flag("force-prefers-reduced-motion", true), chromedp.Flag("disable-features", strings.Join(needless, ",")),
 		chromedp.UserDataDir(folder), chromedp.Flag("disable-dev-shm-usage", !strings.HasPrefix(folder, "/dev/shm/")))
+	// Chromium without windows takes a quarter less of processor time than Chromium that shows none.
+	if path, err := exec.LookPath("chromium-headless-shell"); err == nil {
+		options = append(options, chromedp.ExecPath(path))
+	}
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	stopChromium = func() { cancel(); end(); _ = os.RemoveAll(folder) }

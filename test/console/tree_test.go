@@ -178,13 +178,20 @@ func tabTo(expression string) step {
 	}
 }
 
+// lendClipboard lets the page write to the clipboard, as a person's click does, and the test read what is there.
+func (w *world) lendClipboard(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"clipboard-read", "clipboard-write"} {
+		may := permit.SetPermissionParams{Permission: &permit.PermissionDescriptor{Name: name}, Setting: permit.PermissionSettingGranted, Origin: w.origin, BrowserContextID: chromedp.FromContext(w.ctx).BrowserContextID}
+		if _, err := chromedp.CallBrowser(w.ctx, permit.SetPermission, may); err != nil {
+			t.Fatal(name, err)
+		}
+	}
+}
+
 // copied finds what a line of the page, by its name, has put into the clipboard, and that a screen reader is told.
 func (w *world) copied(t *testing.T, name string) {
 	t.Helper()
-	may := permit.SetPermissionParams{Permission: &permit.PermissionDescriptor{Name: "clipboard-read"}, Setting: permit.PermissionSettingGranted, Origin: w.origin, BrowserContextID: chromedp.FromContext(w.ctx).BrowserContextID}
-	if _, err := chromedp.CallBrowser(w.ctx, permit.SetPermission, may); err != nil {
-		t.Fatal(err)
-	}
 	w.do(t, see("Copied: "+name))
 	if told := w.tree(t); !slices.ContainsFunc(told, func(n heard) bool { return strings.HasPrefix(n.name, "Copied: "+name) && n.live == "polite" }) {
 		t.Error("a screen reader isn't told what was copied")
