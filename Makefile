@@ -73,11 +73,12 @@ engines: ## Fetch further server versions for tests (ENGINES='NAME...', see scri
 
 check: lint verify test test-thorough ## All that CI runs
 
-# Packages of internal/ and those of test/ are tested side by side: at the end of either, few tests are left, which wait.
+# Those packages of internal/ that take long, the others, and those of test/ are tested side by side: at the end of each, few tests are left,
+# which wait, and the others are linked most of the time.
 # Results aren't kept: they depend on the servers that are installed, and to note every file that a test looks at takes go
 # half a minute. No debugger looks at a test, so that none is linked with what one reads. Lint vets, tests too.
 test: engines-ci ## Test what each change has to pass, our code with the race detector (PACKAGES=./...)
-	@$(MAKE) -k -j2 test-inside test-outside
+	@$(MAKE) -k -j3 test-inside test-outside test-rest
 
 # Tests whose names end in Thorough prove for another engine, or longer, what those of `make test` prove for one.
 test-thorough: ## Test what make test leaves: further engines, ways and moments to die at (Test…Thorough)
@@ -88,8 +89,12 @@ GO_TEST := test -vet=off -ldflags=-w -count=1 -timeout 30m $(SIDE_BY_SIDE) $(CAS
 
 # Processor time is scarcer than memory: the collector runs less often.
 test-inside:
-	@packages=$$($(IN_ORDER)); packages=$$(grep -vE '^steward/(test/|bench)' <<<"$$packages" || true); \
+	@packages=$$($(IN_ORDER)); packages=$$(grep -E '^steward/internal/' <<<"$$packages" | grep -xF "$$(printf '%s\n' $(LONGEST))" || true); \
 	if [ -n "$$packages" ]; then GOGC=300 $(GO) $(GO_TEST) $(RACE) $$packages; fi
+
+test-rest:
+	@packages=$$($(GO) list $(PACKAGES) | grep -vE '^steward/(test/|bench)' | grep -vxF "$$(printf '%s\n' $(LONGEST))" || true); \
+	if [ -n "$$packages" ]; then GOGC=300 $(GO) $(GO_TEST) -p 1 $(RACE) $$packages; fi
 
 # Tests below test/ ask programs of their own, which a race detector in the tests' process doesn't see, and those of bench/
 # are of no product. Both are compiled without cgo, as the program is that they ask: what both need is compiled once.
@@ -186,4 +191,4 @@ engines-ci:
 	@scripts/fetch-engines --ci
 	@scripts/fetch-kube >/dev/null
 
-.PHONY: run build setup engines check test test-thorough test-quick test-engines test-haproxy test-crash e2e lint format generate pictures verify fuzz bench bench-failover bench-backup bench-monitor sizes clean help setup-build setup-web engines-ci
+.PHONY: run build setup engines check test test-inside test-rest test-outside test-thorough test-quick test-engines test-haproxy test-crash e2e lint format generate pictures verify fuzz bench bench-failover bench-backup bench-monitor sizes clean help setup-build setup-web engines-ci
