@@ -105,7 +105,7 @@ func RunThorough(t *testing.T, driver engine.Driver, o Options) {
 
 // shortPath are the checks that builds other than the distribution's have: one of each
 // kind. The rest is tried on the distribution's, and on all by `make test-thorough`.
-var shortPath = []string{"one server", "encryption at rest", "three nodes", "backup: what goes wrong", "three nodes: point in time over a failover"}
+var shortPath = []string{"one server", "encryption at rest", "three nodes", "backup: what goes wrong"}
 
 // otherPath are those of another build of a series that the distribution has: that its
 // programs are found and do what the distribution's do. Clusters of three of it are
