@@ -279,7 +279,7 @@ func until(expression string) step {
 	return func(ctx context.Context) error {
 		pause := 20 * time.Millisecond
 		for {
-			once, stop := context.WithTimeout(ctx, 5*time.Second) // a page that goes away may take its answer with it
+			once, stop := context.WithTimeout(ctx, 2*time.Second) // a page that goes away may take its answer with it, and what is said is seen for six seconds
 			ok, err := evaluate[bool](once, "!!("+expression+")")
 			stop()
 			if ok && err == nil {

@@ -282,12 +282,13 @@ func (b *bench) undefine(t *testing.T, d *kubernetes.Driver, want platform.Wante
 		t.Fatal(err)
 	}
 	missing(t, func() error { return d.Check(t.Context()) })
+	simulator.Define(t, b.c)
+	served(t, d)
+	// As a rule that is seen before, but who watches may be cut off before it is told of the last object.
 	await.True(t, "it is seen to be gone", func() bool {
 		seen, err := d.Observe(t.Context(), want.ID)
 		return err == nil && platform.Lost(want.Cluster, seen)
 	})
-	simulator.Define(t, b.c)
-	served(t, d)
 	if seen, err := d.Apply(t.Context(), want); err != nil || !seen.Permanent || seen.Exists || !strings.Contains(seen.Problem, "gone, and its data with it") {
 		t.Errorf("got %+v, %v", seen, err)
 	}
