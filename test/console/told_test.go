@@ -137,5 +137,30 @@ func peopleAreLive(t *testing.T, thorough bool) {
 	asked("PUT", "/v4/account/users/bob/grants", map[string]any{"global": map[string]any{"add_databases": true}})()
 	w.do(t, until(control("May create databases")+`?.checked === true`))
 	bob.do(t, until(hasNot("Your user may not create databases.")), until(`window.marked`))
+	// An answer that comes after that to a later question changes nothing.
+	grant := func(may bool) {
+		asked("PUT", "/v4/account/users/bob/grants", map[string]any{"global": map[string]any{"add_databases": may}})()
+	}
+	bob.do(t, run(holdsGrants))
+	grant(false)
+	bob.do(t, until("window.held"))
+	grant(true)
+	bob.do(t, until("window.later > 0"), run("window.held()"), painted, painted)
+	if value[bool](t, bob.browser, has("Your user may not create databases.")) {
+		t.Error("an old answer takes a right away that was given since")
+	}
 	w.quiet(t)
 }
+
+// holdsGrants keeps the first answer to what one may until the page is told to take it, and counts those after it that the page has read.
+const holdsGrants = `(() => {
+	const ask = window.fetch;
+	window.later = 0;
+	window.fetch = async (to, how) => {
+		const answer = await ask(to, how);
+		if (!String(to).includes("/profile/grants")) return answer;
+		if (!window.held) await new Promise(free => { window.held = free; });
+		else setTimeout(() => window.later++, 200);
+		return answer;
+	};
+})()`
