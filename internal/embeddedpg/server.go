@@ -249,7 +249,7 @@ func Stop(ctx context.Context, dir string) error {
 	if err != nil || p == nil {
 		return err
 	}
-	if err := p.Stop(ctx, syscall.SIGINT, 20*time.Second, nil); err != nil {
+	if err := p.Stop(ctx, process.Request{Signal: syscall.SIGINT, Patience: 20 * time.Second}, nil); err != nil {
 		return fmt.Errorf("stop the store: %w", err)
 	}
 	return nil

@@ -67,6 +67,9 @@ type Launcher interface {
 	// StopSignal asks the server to stop cleanly, and soon, even with clients
 	// connected; the platform waits and kills later.
 	StopSignal() syscall.Signal
+	// StopsChild is the signal that ends a child of the server's main process, by its title, which may miss that
+	// the server stops, so that this would wait for it; 0 for any other. Pure.
+	StopsChild(title string) syscall.Signal
 	// TellsOfStop reports whether a server that is asked to stop says so to each session, as EndSessions does.
 	TellsOfStop() bool
 	// CheckNames returns a *ReservedNameError when the customer has a database with whose name the

@@ -200,7 +200,7 @@ func (g *Gateway) end(i *instance) error {
 	// Not the caller's context: what was begun is brought to its end.
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := i.process.Stop(ctx, syscall.SIGTERM, time.Second, nil); err != nil {
+	if err := i.process.Stop(ctx, process.Request{Signal: syscall.SIGTERM, Patience: time.Second}, nil); err != nil {
 		return fmt.Errorf("end HAProxy: %w", err)
 	}
 	return g.clear(i.generation)

@@ -340,7 +340,7 @@ func End(ctx context.Context, dir, runDir string) error {
 	for _, n := range generations {
 		p, err := process.Adopt(g.pidFile(n), g.identity(n))
 		if err == nil && p != nil {
-			err = p.Stop(ctx, syscall.SIGTERM, time.Second, nil)
+			err = p.Stop(ctx, process.Request{Signal: syscall.SIGTERM, Patience: time.Second}, nil)
 		}
 		if err == nil {
 			err = g.clear(n)

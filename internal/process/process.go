@@ -162,19 +162,24 @@ func (p *Process) Signal(sig syscall.Signal) error {
 	return signalExactly(m.pid, sig, func() bool { return p.Running() && alive(m.pid, m.start) })
 }
 
-// Stop asks the server to stop, waits for patience, then kills what is left of
+// A Request is how a server is asked to stop.
+type Request struct {
+	Signal syscall.Signal
+	// Patience is how long it may take; then it is killed.
+	Patience time.Duration
+	// Child is the signal with which a child of the main process, by its title, is asked by itself, as it
+	// may miss that the server stops; 0 for the others. Nil if there is none.
+	Child func(title string) syscall.Signal
+}
+
+// Stop asks the server to stop, waits for it, then kills what is left of
 // it. It returns when every process of the server is gone.
-func (p *Process) Stop(ctx context.Context, sig syscall.Signal, patience time.Duration, group Group) error {
-	if err := p.Signal(sig); err != nil {
+func (p *Process) Stop(ctx context.Context, r Request, group Group) error {
+	if err := p.Signal(r.Signal); err != nil {
 		return err
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-p.done:
-	case <-timer.C:
-	case <-ctx.Done():
-		return fmt.Errorf("stop server: %w", ctx.Err())
+	if err := p.awaitStop(ctx, r); err != nil {
+		return fmt.Errorf("stop server: %w", err)
 	}
 	if err := KillAll(ctx, p.identity, group); err != nil {
 		return err
@@ -185,6 +190,52 @@ func (p *Process) Stop(ctx context.Context, sig syscall.Signal, patience time.Du
 	case <-ctx.Done():
 		return fmt.Errorf("stop server: %w", ctx.Err())
 	}
+}
+
+// awaitStop returns when the main process has ended, or patience has.
+func (p *Process) awaitStop(ctx context.Context, r Request) error {
+	timer, again := time.NewTimer(r.Patience), time.NewTicker(time.Second)
+	defer timer.Stop()
+	defer again.Stop()
+	for {
+		select {
+		case <-p.done:
+			return nil
+		case <-timer.C:
+			return nil
+		case <-again.C:
+			if err := EndChildren(p.Pid(), r.Child); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// EndChildren signals the direct children of a process as their titles ask for: see Request.Child.
+func EndChildren(pid int, ask func(title string) syscall.Signal) error {
+	if ask == nil {
+		return nil
+	}
+	for _, child := range children(pid) {
+		signal := func() syscall.Signal {
+			s, err := readStat(child)
+			title, errTitle := readProc(child, "cmdline", procBuffer())
+			if err != nil || errTitle != nil || s.parent != pid {
+				return 0
+			}
+			return ask(string(title))
+		}
+		sig := signal()
+		if sig == 0 {
+			continue
+		}
+		if err := signalExactly(child, sig, func() bool { return signal() == sig }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // KillAll ends every process of a server at once and returns when all are gone.

@@ -302,22 +302,29 @@ func TestStopAsksFirstAndKillsLater(t *testing.T) {
 	for name, script := range map[string]string{
 		"obedient": `trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done`,
 		"stubborn": `trap '' TERM; echo up; while :; do sleep 0.01; done`,
+		"waiting":  `trap : TERM; sleep 4321 & echo up; wait; wait; echo bye`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := server(t, script)
 			p := start(t, s)
 			await.True(t, "start", holds(s.Output, "up"))
 			patience := 300 * time.Millisecond
-			if name == "obedient" {
+			if name != "stubborn" {
 				patience = time.Minute
 			}
-			if err := p.Stop(t.Context(), syscall.SIGTERM, patience, nil); err != nil {
+			child := func(title string) syscall.Signal {
+				if strings.Contains(title, "4321") {
+					return syscall.SIGHUP
+				}
+				return 0
+			}
+			if err := p.Stop(t.Context(), process.Request{Signal: syscall.SIGTERM, Patience: patience, Child: child}, nil); err != nil {
 				t.Fatal(err)
 			}
 			if p.Running() || len(members(t, s.Identity)) > 0 {
 				t.Error("something still runs")
 			}
-			if said := holds(s.Output, "bye")(); said != (name == "obedient") {
+			if said := holds(s.Output, "bye")(); said != (name != "stubborn") {
 				t.Errorf("said goodbye: %v", said)
 			}
 		})
@@ -438,7 +445,7 @@ func TestLeave(t *testing.T) {
 	if err != nil || again == nil {
 		t.Fatalf("adopted %v, %v; want the process that was left", again, err)
 	}
-	if err := again.Stop(t.Context(), syscall.SIGKILL, testPatience, nil); err != nil {
+	if err := again.Stop(t.Context(), process.Request{Signal: syscall.SIGKILL, Patience: testPatience}, nil); err != nil {
 		t.Fatal(err)
 	}
 	ended(t, again)

@@ -56,7 +56,7 @@ func TestSandbox(t *testing.T) {
 	if err != nil || strings.TrimSpace(string(name)) != "sh" {
 		t.Errorf("pid is that of %q, want the server in the sandbox: %v", name, err)
 	}
-	if err := p.Stop(t.Context(), syscall.SIGTERM, testPatience, nil); err != nil {
+	if err := p.Stop(t.Context(), process.Request{Signal: syscall.SIGTERM, Patience: testPatience}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if !holds(s.Output, "bye")() {

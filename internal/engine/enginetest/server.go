@@ -15,6 +15,7 @@ import (
 	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
+	"steward/internal/process"
 )
 
 // startDeadline is long because machines that run tests are busy.
@@ -104,10 +105,17 @@ func (s *Server) Bootstrap(t *testing.T) {
 func (s *Server) Stop(t *testing.T) {
 	t.Helper()
 	must(t, s.cmd.Process.Signal(s.Bench.Driver.StopSignal()), "ask server to stop")
-	select {
-	case <-s.ended:
-	case <-time.After(30 * time.Second):
-		t.Fatal("server didn't stop when asked")
+	until, again := time.After(30*time.Second), time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		select {
+		case <-s.ended:
+			return
+		case <-again.C:
+			must(t, process.EndChildren(s.cmd.Process.Pid, s.Bench.Driver.StopsChild), "ask what misses that the server stops")
+		case <-until:
+			t.Fatal("server didn't stop when asked")
+		}
 	}
 }
 

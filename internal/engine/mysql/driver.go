@@ -59,6 +59,9 @@ var environment = []string{"LC_ALL=C", "TZ=UTC", "PATH=/usr/bin:/bin"}
 // closes its clients' connections and writes everything out.
 func (d *Driver) StopSignal() syscall.Signal { return syscall.SIGTERM }
 
+// StopsChild implements engine.Driver: the server is one process.
+func (d *Driver) StopsChild(string) syscall.Signal { return 0 }
+
 // TellsOfStop implements engine.Driver: the connections are closed without a word.
 func (d *Driver) TellsOfStop() bool { return false }
 

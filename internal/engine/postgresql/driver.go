@@ -1,6 +1,7 @@
 package postgresql
 
 import (
+	"strings"
 	"syscall"
 
 	"steward/internal/engine"
@@ -24,6 +25,15 @@ func New() Driver { return Driver{} }
 
 // StopSignal is PostgreSQL's fast shutdown: sessions end, a checkpoint is written.
 func (Driver) StopSignal() syscall.Signal { return syscall.SIGINT }
+
+// StopsChild implements engine.Driver. pg_partman's workers (4.7) note only that they should end: one goes on with its maintenance, however
+// long that takes, and their master may then wait for its next round, an hour or a week. SIGINT cancels both.
+func (Driver) StopsChild(title string) syscall.Signal {
+	if strings.Contains(title, ": pg_partman ") {
+		return syscall.SIGINT
+	}
+	return 0
+}
 
 // TellsOfStop implements engine.Driver: a session's last words are the same, whoever ends it (57P01).
 func (Driver) TellsOfStop() bool { return true }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"steward/internal/await"
@@ -125,6 +126,28 @@ func loadedExtensions(t *testing.T, b *enginetest.Bench) {
 	}
 	intact(t, s)
 	serves(t, s)
+	stopsDuringMaintenance(t, s, e)
+}
+
+// stopsDuringMaintenance: the worker that maintains partitions holds up no stop, though its master misses that it should end.
+func stopsDuringMaintenance(t *testing.T, s *enginetest.Server, e extensions) {
+	t.Helper()
+	if err := e.CreateExtension(t.Context(), "pg_partman", "again"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := lookIn(t.Context(), s, "planted", `CREATE OR REPLACE FUNCTION again.run_maintenance(p_parent_table text DEFAULT NULL, p_analyze boolean DEFAULT false, p_jobmon boolean DEFAULT true)
+		RETURNS void LANGUAGE plpgsql AS $$BEGIN PERFORM pg_sleep(3600); END$$`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Signal(t, syscall.SIGHUP) // with which a round begins
+	await.True(t, "partitions are maintained", func() bool {
+		return one(t, s, "SELECT count(*) FROM pg_stat_activity WHERE datname = 'planted' AND wait_event = 'PgSleep'") == "1"
+	})
+	s.Stop(t)
+	if console := s.Console(t); !strings.Contains(console[strings.LastIndex(console, "fast shutdown request"):], "database system is shut down") {
+		t.Error("it wasn't a clean stop")
+	}
 }
 
 // schedulerMustBePinned: no extension for a scheduler that began with the database's search path.

@@ -212,7 +212,7 @@ func (d *Driver) endPooler(ctx context.Context, cs *clusterState, rec state.Pool
 	p := cs.pooler.forget() // its end is no crash
 	group := d.groups.Find(poolerName(cs.id))
 	if p != nil && p.Running() {
-		return p.Stop(ctx, syscall.SIGTERM, 5*time.Second, group)
+		return p.Stop(ctx, process.Request{Signal: syscall.SIGTERM, Patience: 5 * time.Second}, group)
 	}
 	return process.KillAll(ctx, d.poolerIdentity(cs.id, rec.Port), group)
 }

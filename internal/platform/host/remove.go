@@ -292,7 +292,7 @@ func (d *Driver) stopOne(ctx context.Context, rec *state.Node) (bool, error) {
 	ns.setProcess(nil)
 	running := p != nil && p.Running()
 	if running {
-		err = p.Stop(ctx, eng.StopSignal(), stopTimeout, group)
+		err = p.Stop(ctx, stopRequest(eng), group)
 	} else {
 		err = process.KillAll(ctx, d.identity(rec), group)
 	}

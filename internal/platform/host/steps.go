@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"steward/internal/cluster"
+	"steward/internal/engine"
 	"steward/internal/platform"
 	"steward/internal/platform/host/plan"
 	"steward/internal/platform/host/state"
@@ -117,6 +118,11 @@ func (nr *nodeReconciler) clone(ctx context.Context) error {
 	return nil
 }
 
+// stopRequest asks a server of the engine to stop cleanly.
+func stopRequest(eng engine.Driver) process.Request {
+	return process.Request{Signal: eng.StopSignal(), Patience: stopTimeout, Child: eng.StopsChild}
+}
+
 func (nr *nodeReconciler) stop(ctx context.Context) error {
 	p := nr.ns.process()
 	if p == nil {
@@ -136,7 +142,7 @@ func (nr *nodeReconciler) stop(ctx context.Context) error {
 	}
 	nr.ns.setProcess(nil) // its end is no crash
 	nr.ns.startsAnew()
-	return p.Stop(ctx, nr.eng.StopSignal(), stopTimeout, nr.d.groups.Find(nr.name()))
+	return p.Stop(ctx, stopRequest(nr.eng), nr.d.groups.Find(nr.name()))
 }
 
 // flush shortens the pause that customers notice while their primary is stopped.

@@ -134,7 +134,7 @@ func (s *scratch) goOn(ctx context.Context, m *dataUpgrade) error {
 // end stops the server cleanly.
 func (s *scratch) end(ctx context.Context) error {
 	if p := s.ns.process(); p != nil {
-		if err := p.Stop(ctx, s.eng.StopSignal(), stopTimeout, s.group); err != nil {
+		if err := p.Stop(ctx, stopRequest(s.eng), s.group); err != nil {
 			return fmt.Errorf("stop the scratch server: %w", err)
 		}
 	}
