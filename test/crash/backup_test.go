@@ -25,22 +25,17 @@ func (w *world) backups(kills int) {
 	}
 }
 
-// TestBackupsOfMariaDB: where the engine makes a difference.
-func TestBackupsOfMariaDB(t *testing.T) { newWorld(t, mariadb, continuous).backupsOfMariaDB(once) }
-
+// TestBackupsOfMariaDBThorough: where the engine makes a difference.
 func TestBackupsOfMariaDBThorough(t *testing.T) {
+	const kills = 2
 	w := newWorld(t, mariadb, continuous)
-	w.backupsOfMariaDB(2)
-	w.try(2, forking("mysql/10.11"))
-}
-
-func (w *world) backupsOfMariaDB(kills int) {
 	for _, op := range backupOperations("mysql/10.11") {
 		if !op.alike {
 			w.try(kills, op)
 		}
 	}
 	w.try(kills, w.forkingMoment("mysql/10.11"))
+	w.try(kills, forking("mysql/10.11"))
 }
 
 // keeper makes the database that is backed up, once, and adds a row to it.

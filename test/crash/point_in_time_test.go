@@ -12,7 +12,7 @@ import (
 
 var continuous = harness.WithConfig("backups:\n  continuous: true")
 
-// TestForkToPointInTimeThorough is TestBackupsOfMariaDB's on PostgreSQL, whose moments TestPointInTime in test/e2e has.
+// TestForkToPointInTimeThorough is TestBackupsOfMariaDBThorough's on PostgreSQL, whose moments TestPointInTime in test/e2e has.
 func TestForkToPointInTimeThorough(t *testing.T) {
 	w := newWorld(t, postgresql, continuous)
 	w.try(2, w.forkingMoment("postgresql/15"))

@@ -37,13 +37,13 @@ type sampled struct {
 	address string
 }
 
-// TestSamplingHoldsUpNothing: servers of databases that stand still cost their own samples, and a store without room on its disk costs none.
-func TestSamplingHoldsUpNothing(t *testing.T) {
+// TestSamplingHoldsUpNothingThorough: servers of databases that stand still cost their own samples, and a store without room on its disk costs none.
+func TestSamplingHoldsUpNothingThorough(t *testing.T) {
 	sampling(t, "servers stand still", "the store's disk is full")
 }
 
-// TestSamplingHoldsUpNothingThorough: nor do servers that have no room on their disks, and a store that stands still.
-func TestSamplingHoldsUpNothingThorough(t *testing.T) {
+// TestSamplingOutlivesFaultsThorough: nor do servers that have no room on their disks, and a store that stands still, cost more.
+func TestSamplingOutlivesFaultsThorough(t *testing.T) {
 	sampling(t, "the store stands still", "disks of servers are full")
 }
 

@@ -13,13 +13,11 @@ import (
 	"steward/test/harness"
 )
 
-// TestUpgrade kills steward while it moves a database to a newer version: afterwards it is of the one or of the other, with all rows, also those that
+// TestUpgradeThorough kills steward while it moves a database to a newer version: afterwards it is of the one or of the other, with all rows, also those that
 // clients of its pool write meanwhile.
-func TestUpgrade(t *testing.T) { newWorld(t, harness.OfBuilds("postgresql-")).upgrade(once) }
-
-func TestUpgradeThorough(t *testing.T) { newWorld(t, harness.OfBuilds("postgresql-")).upgrade(2) }
-
-func (w *world) upgrade(kills int) {
+func TestUpgradeThorough(t *testing.T) {
+	const kills = 2
+	w := newWorld(t, harness.OfBuilds("postgresql-"))
 	w.try(kills, operation{
 		name: "try an upgrade", steps: 22, patience: time.Minute,
 		prepare: func(w *world) {
@@ -65,15 +63,10 @@ func (w *world) upgrade(kills int) {
 	w.deleteAll()
 }
 
-// TestUpgradeMariaDB does so with the other family, whose own program changes the tables of the server.
-func TestUpgradeMariaDB(t *testing.T) { newWorld(t, harness.OfBuilds("mariadb-")).upgradeMariaDB(once) }
-
+// TestUpgradeMariaDBThorough does so with the other family, whose own program changes the tables of the server.
 func TestUpgradeMariaDBThorough(t *testing.T) {
-	newWorld(t, harness.OfBuilds("mariadb-")).upgradeMariaDB(2)
-}
-
-func (w *world) upgradeMariaDB(kills int) {
-	w.try(kills, operation{
+	w := newWorld(t, harness.OfBuilds("mariadb-"))
+	w.try(2, operation{
 		name: "upgrade", steps: 66, patience: time.Minute,
 		prepare: func(w *world) { w.backTo("mysql", "10.11") },
 		ask:     func(w *world) (int, error) { return w.put(map[string]any{"version": "11.8"}) },

@@ -75,7 +75,7 @@ func keeps(r *rand.Rand, i int, copied bool) string {
 	}[r.IntN(12)]
 }
 
-// TestFollowMySQLThorough brings a database of MySQL over as TestMigrateMariaDB does one of MariaDB.
+// TestFollowMySQLThorough brings a database of MySQL over as TestMigrateMariaDBThorough does one of MariaDB.
 func TestFollowMySQLThorough(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, importing, harness.OfBuilds("mysql-"))

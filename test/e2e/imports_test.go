@@ -395,8 +395,8 @@ func movedWhole(t *testing.T, moved, source *sql.DB, sums []string) {
 	}
 }
 
-// TestMigrateMariaDB brings databases over, once and for as long as they are written to.
-func TestMigrateMariaDB(t *testing.T) {
+// TestMigrateMariaDBThorough brings databases over, once and for as long as they are written to.
+func TestMigrateMariaDBThorough(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, importing, ofMariaDB)
 	d := s.CreateActive(harness.Small("moved", mariadb))

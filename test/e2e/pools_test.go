@@ -17,7 +17,7 @@ import (
 	"steward/test/harness"
 )
 
-// TestPoolsThorough: pools before three nodes, which outlive a restore, and end with the database. TestUpgrade has them before one.
+// TestPoolsThorough: pools before three nodes, which outlive a restore, and end with the database. TestUpgradeThorough has them before one.
 func TestPoolsThorough(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, ofPostgreSQL)

@@ -19,9 +19,9 @@ type checkedUpgrade struct {
 	Reasons      []string `json:"reasons"`
 }
 
-// TestUpgrade gives a database of PostgreSQL pools, moves it to a newer version by the command line, which has tried it on a copy before,
+// TestUpgradeThorough gives a database of PostgreSQL pools, moves it to a newer version by the command line, which has tried it on a copy before,
 // and brings back what was before by the API. A pool leads to the one and to the other, and clients of the pool see no error meanwhile.
-func TestUpgrade(t *testing.T) {
+func TestUpgradeThorough(t *testing.T) {
 	t.Parallel()
 	s := harness.New(t, harness.OfBuilds("postgresql-"))
 	d := s.CreateActive(harness.Small("upgraded", "postgresql/15"))

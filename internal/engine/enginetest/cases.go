@@ -21,6 +21,7 @@ func basicCases() []Check {
 		{"one server", oneServer},
 		{"bootstrap survives a kill at any time", bootstrapKilledAnyTime},
 		{"encryption at rest", encryption},
+		{"a meter tells a load by as much as it is", func(t *testing.T, b *Bench) { loadMeasured(t, b.Started(t, Counting)) }},
 	}
 }
 
@@ -65,7 +66,6 @@ func serverParts() []part[*Server] {
 		{"logins with TLS required", loginsTLSRequired},
 		{"wrong admin password is told apart", wrongAdminPassword},
 		{"a meter tells what is done", measured},
-		{"a meter tells a load by as much as it is", loadMeasured},
 		{"exporters' families, and tables whatever their names", shown},
 		{"tables that customers hold, and many of them, hide no others", heldTables},
 		{"a meter gives up on a server that hangs", frozen},

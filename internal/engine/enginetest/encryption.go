@@ -21,7 +21,7 @@ func encryption(t *testing.T, b *Bench) {
 	keys, err := os.MkdirTemp("/dev/shm", "enginetest")
 	must(t, err, "make key folder")
 	parts := []part[*Server]{{"nothing is in the clear", nothingClear}}
-	if !b.whole() || b.long() { // the distribution's has backups without encryption, too
+	if b.long() { // others have backups without encryption
 		parts = append(parts, part[*Server]{"backup under writes", backupUnderWrites})
 	}
 	if b.Options.NewUser != nil {

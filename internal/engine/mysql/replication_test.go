@@ -22,23 +22,33 @@ import (
 	"steward/internal/engine/enginetest"
 )
 
-// TestReplication runs clusters of three nodes.
+// TestReplication runs clusters of three nodes of MariaDB. MySQL has those of the conformance suite.
 func TestReplication(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *enginetest.Bench) {
-		b.Case(t, "commits wait for a replica", func(t *testing.T, b *enginetest.Bench) { inTurn(t, b, newWaitingNodes(t, b), waitingParts) })
-		b.Case(t, "commits wait for nobody", func(t *testing.T, b *enginetest.Bench) {
-			c := newThreeNodes(t, b, cluster.Asynch)
-			c.nodes[0].Exec(t, makeKept)
-			inTurn(t, b, c, asynchronousParts)
-		})
+		if onlyMariaDB(b) {
+			replicate(t, b)
+		}
 	})
 }
 
-// TestReplicationThorough has what the conformance suite has much of, and for the other flavour what one has in [TestReplication].
+func replicate(t *testing.T, b *enginetest.Bench) {
+	t.Helper()
+	b.Case(t, "commits wait for a replica", func(t *testing.T, b *enginetest.Bench) { inTurn(t, b, newWaitingNodes(t, b), waitingParts) })
+	b.Case(t, "commits wait for nobody", func(t *testing.T, b *enginetest.Bench) {
+		c := newThreeNodes(t, b, cluster.Asynch)
+		c.nodes[0].Exec(t, makeKept)
+		inTurn(t, b, c, asynchronousParts)
+	})
+}
+
+// TestReplicationThorough has what the conformance suite has much of, and for MySQL what MariaDB has in [TestReplication].
 func TestReplicationThorough(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *enginetest.Bench) {
+		if !onlyMariaDB(b) {
+			replicate(t, b)
+		}
 		b.Case(t, "prepared replicas follow", func(t *testing.T, b *enginetest.Bench) { preparedReplicasFollow(t, b, cluster.SemiSynch) })
 		b.Case(t, "prepared replicas follow, asynch", func(t *testing.T, b *enginetest.Bench) { preparedReplicasFollow(t, b, cluster.Asynch) })
 		b.Case(t, "failover loses nothing, old primary comes back", failover)

@@ -129,7 +129,7 @@ func (b *bench) mariaDBObject(t *testing.T, id cluster.ID) *mariadb.MariaDB {
 }
 
 // TestMariaDBPlatform runs every platform's suite on MariaDB, with real servers and a simulated operator. TestMariaDB kills and patches a
-// server, too, and TestMariaDBKeptKilled restores a backup in place and undoes that.
+// server, too, and TestMariaDBKeptKilledThorough restores a backup in place and undoes that.
 func TestMariaDBPlatform(t *testing.T) {
 	onMariaDBPlatform(t, "a killed server comes back by itself", "after a reboot Apply brings everything back", "a patch moves to the newest version",
 		"a kept backup is restored in place, and that undone")

@@ -76,20 +76,10 @@ func (b *bench) mustBeAloneMariaDB(t *testing.T, want platform.Wanted) {
 	})
 }
 
-// TestMariaDBKeptFaults: what the operator or the bucket does to backups of MariaDB, and to what begins with one, is told, and costs no data.
-func TestMariaDBKeptFaults(t *testing.T) { mariaDBKeptFaults(t, false) }
-
-// TestMariaDBKeptFaultsThorough tries what goes as with PostgreSQL (TestKeptFaults), too.
-func TestMariaDBKeptFaultsThorough(t *testing.T) { mariaDBKeptFaults(t, true) }
-
-func mariaDBKeptFaults(t *testing.T, thorough bool) {
-	t.Helper()
+// TestMariaDBKeptFaultsThorough: what the operator or the bucket does to backups of MariaDB, and to what begins with one, is told, and costs no data.
+// Most of it goes as with PostgreSQL (TestKeptFaults).
+func TestMariaDBKeptFaultsThorough(t *testing.T) {
 	t.Parallel()
-	asWithPostgreSQL := func(name string, try func(t *testing.T)) {
-		if thorough {
-			t.Run(name, try)
-		}
-	}
 	b := newMariaDBBench(t)
 	b.keep(t)
 	b.server.Grant(t, b.namespace, "steward", kubernetes.Rights())
@@ -129,14 +119,14 @@ func mariaDBKeptFaults(t *testing.T, thorough bool) {
 		}
 	})
 
-	asWithPostgreSQL("a backup that vanishes", func(t *testing.T) {
+	t.Run("a backup that vanishes", func(t *testing.T) {
 		b.mdb.Fail(simulator.Faults{BackupVanishes: true})
 		if _, err := d.TakeBackup(t.Context(), want, 3, cluster.Primary); err == nil || !strings.Contains(err.Error(), "not found") {
 			t.Errorf("got %v", err)
 		}
 	})
 
-	asWithPostgreSQL("a backup that hangs is gone on with by the next driver", func(t *testing.T) {
+	t.Run("a backup that hangs is gone on with by the next driver", func(t *testing.T) {
 		b.mdb.Fail(simulator.Faults{BackupStuck: true})
 		ctx, cancel := short()
 		defer cancel()
@@ -149,7 +139,7 @@ func mariaDBKeptFaults(t *testing.T, thorough bool) {
 		}
 	})
 
-	asWithPostgreSQL("a bucket that lets nobody in", func(t *testing.T) {
+	t.Run("a bucket that lets nobody in", func(t *testing.T) {
 		b.bucket.Break(archivetest.Trouble{Status: 403})
 		defer b.bucket.Mend()
 		if err := d.DropBackup(t.Context(), want.Cluster, 1, first.Ref); err == nil {
@@ -157,7 +147,7 @@ func mariaDBKeptFaults(t *testing.T, thorough bool) {
 		}
 	})
 
-	asWithPostgreSQL("another cluster's backup is neither read nor removed", func(t *testing.T) {
+	t.Run("another cluster's backup is neither read nor removed", func(t *testing.T) {
 		other := want.Cluster
 		other.ID = 822
 		if err := d.DropBackup(t.Context(), other, 1, first.Ref); err == nil || !strings.Contains(err.Error(), "no backup of cluster 822") {
@@ -206,7 +196,7 @@ func mariaDBKeptFaults(t *testing.T, thorough bool) {
 		}
 	})
 
-	asWithPostgreSQL("a verification that takes too long says nothing of the backup", func(t *testing.T) {
+	t.Run("a verification that takes too long says nothing of the backup", func(t *testing.T) {
 		b.mdb.Fail(simulator.Faults{RecoveryStuck: true})
 		defer b.mdb.Fail(simulator.Faults{})
 		ctx, cancel := short()
@@ -237,7 +227,7 @@ func mariaDBKeptFaults(t *testing.T, thorough bool) {
 		}
 	})
 
-	asWithPostgreSQL("what a restore that was given up has left goes with the next Apply", func(t *testing.T) {
+	t.Run("what a restore that was given up has left goes with the next Apply", func(t *testing.T) {
 		b.mdb.Fail(simulator.Faults{RecoveryStuck: true})
 		defer b.mdb.Fail(simulator.Faults{})
 		ctx, cancel := short()
@@ -273,7 +263,7 @@ func mariaDBKeptFaults(t *testing.T, thorough bool) {
 		}
 	})
 
-	asWithPostgreSQL("what is aside for a day goes", func(t *testing.T) {
+	t.Run("what is aside for a day goes", func(t *testing.T) {
 		from.Token = "2"
 		if _, err := d.RestoreKept(t.Context(), want, from, func() error { return nil }); err != nil {
 			t.Fatal(err)
@@ -294,7 +284,7 @@ func mariaDBKeptFaults(t *testing.T, thorough bool) {
 		b.mustBeAloneMariaDB(t, want)
 	})
 
-	asWithPostgreSQL("a database whose object is gone comes back from its backup", func(t *testing.T) {
+	t.Run("a database whose object is gone comes back from its backup", func(t *testing.T) {
 		now := &mariadb.MariaDB{}
 		if err := b.c.Get(t.Context(), kube.ObjectKey{Namespace: b.namespace, Name: "db-821-g3"}, now); err != nil {
 			t.Fatal(err)
@@ -359,17 +349,9 @@ func (b *bench) dying(t *testing.T, writes int) (*kubernetes.Driver, func() bool
 	return d, func() bool { return dead.Load() > 0 }
 }
 
-// TestMariaDBKeptKilled: steward dies after a write of a restore, another each time. The next one brings it to its end, and of what was
-// begun nothing is left.
-func TestMariaDBKeptKilled(t *testing.T) { mariaDBKeptKilled(t, "restore") }
-
-// TestMariaDBKeptKilledThorough: so it is with a backup, a restore, a fork, a proof and a removal. All writes are tried where time is no matter.
+// TestMariaDBKeptKilledThorough: steward dies after a write of a backup, a restore, a fork, a proof and a removal, another each time. The next one brings
+// it to its end, and of what was begun nothing is left. All writes are tried where time is no matter.
 func TestMariaDBKeptKilledThorough(t *testing.T) {
-	mariaDBKeptKilled(t, "backup", "restore", "fork", "proof", "removal")
-}
-
-func mariaDBKeptKilled(t *testing.T, operations ...string) {
-	t.Helper()
 	t.Parallel()
 	b := newMariaDBBench(t)
 	b.keep(t)
@@ -448,9 +430,6 @@ func mariaDBKeptKilled(t *testing.T, operations ...string) {
 			fork.Hosts = cluster.Hosts{}
 		}},
 	} {
-		if !slices.Contains(operations, c.name) {
-			continue
-		}
 		t.Run(c.name, func(t *testing.T) {
 			tries := []int{testdir.Rand(t, "writes").IntN(7), 0} // one, another each time; the first of all where there are fewer
 			if enginetest.Thorough() {
