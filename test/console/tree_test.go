@@ -139,7 +139,7 @@ func screenReader(t *testing.T, w *world) {
 			}
 			w.do(t, until(named(button)), run(named(button)+".focus()"), keys(kb.Enter), until(`document.querySelector("dialog[open]")?.contains(document.activeElement)`), until(`!document.querySelector("dialog .wait")`))
 			w.listens(t, path+", "+button)
-			w.examine(t, path+", "+button, []window{{360, "dark", true}, {1280, "light", true}}[i%2])
+			w.examine(t, path+", "+button, []window{{360, "dark", allRules}, {1280, "light", allRules}}[i%2])
 			w.shoot(t, "dialog-"+strings.ReplaceAll(strings.ToLower(button), " ", "-"))
 			w.do(t, keys(kb.Escape), until(`!document.querySelector("dialog")`), until("document.activeElement === "+named(button)), look(1280, "light"))
 		}
