@@ -218,7 +218,11 @@ func EndChildren(pid int, ask func(title string) syscall.Signal) error {
 	if ask == nil {
 		return nil
 	}
-	for _, child := range children(pid) {
+	all, err := pids()
+	if err != nil {
+		return err
+	}
+	for _, child := range all {
 		signal := func() syscall.Signal {
 			s, err := readStat(child)
 			title, errTitle := readProc(child, "cmdline", procBuffer())

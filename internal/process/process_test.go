@@ -314,7 +314,7 @@ func TestStopAsksFirstAndKillsLater(t *testing.T) {
 			}
 			child := func(title string) syscall.Signal {
 				if strings.Contains(title, "4321") {
-					return syscall.SIGHUP
+					return syscall.SIGUSR1 // which nobody ignores for it, as nohup does with SIGHUP
 				}
 				return 0
 			}
