@@ -100,7 +100,7 @@ test-rest:
 # are of no product. Both are compiled without cgo, as the program is that they ask: what both need is compiled once.
 test-outside:
 	@packages=$$($(IN_ORDER)); packages=$$(grep -x -e 'steward/test/.*' $(TESTED_BENCH:%=-e %) <<<"$$packages" || true); \
-	if [ -n "$$packages" ]; then CGO_ENABLED=0 $(GO) $(GO_TEST) $$packages; fi
+	if [ -n "$$packages" ]; then GOGC=300 CGO_ENABLED=0 $(GO) $(GO_TEST) $$packages; fi
 
 test-quick: ## What needs no server, for an editor's loop (PACKAGES=./...)
 	@$(GO) test -short -vet=off $(PACKAGES) | grep -v 'no test files' || test "$${PIPESTATUS[0]}" = 0

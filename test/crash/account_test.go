@@ -55,12 +55,10 @@ func (w *world) command(args ...string) (int, error) {
 	return 200, nil
 }
 
-// TestAccounts kills steward while it does what follows from an operator's command.
-func TestAccounts(t *testing.T) { newWorld(t, postgresql).accounts(once) }
-
-func TestAccountsThorough(t *testing.T) { newWorld(t, postgresql).accounts(2) }
-
-func (w *world) accounts(kills int) {
+// TestAccountsThorough kills steward while it does what follows from an operator's command.
+func TestAccountsThorough(t *testing.T) {
+	const kills = 2
+	w := newWorld(t, postgresql)
 	for _, op := range []operation{
 		{
 			name: "suspend", steps: 17,

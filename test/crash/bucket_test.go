@@ -79,11 +79,9 @@ func restoreFaults() []bucketFault {
 	}
 }
 
-// TestBucket: the bucket fails or fills at a moment of a backup and of a restore,
+// TestBucketThorough: the bucket fails or fills at a moment of a backup and of a restore,
 // at all of them when STEWARD_CRASH is all. Nothing half done is ever taken for a
 // backup, no row is lost, people are told why, and all goes on once it is back.
-func TestBucket(t *testing.T) { newBucketWorld(t, "postgresql/15").each(once) } // TestFullDisk has MariaDB
-
 func TestBucketThorough(t *testing.T) {
 	t.Parallel()
 	engines := []string{"postgresql/15"}
@@ -113,9 +111,6 @@ func newBucketWorld(t *testing.T, engine string) *bucketWorld {
 
 // each tries as many faults of backups, and of restores.
 func (b *bucketWorld) each(faults int) {
-	if faults == once && harness.Everything() {
-		return // the test that is Thorough tries all
-	}
 	b.some("backup", faults, backupFaults(), b.backUp)
 	b.backup, b.backedUp = b.Snapshot(b.db, "kept", "primary"), b.rows
 	b.keeper(b.db.Engine, 1)

@@ -174,18 +174,12 @@ func (r *rotation) check(when string) {
 	}
 }
 
-// TestSealRotate kills `steward seal rotate` at some of its steps, at all of them when STEWARD_CRASH is all,
+// TestSealRotateThorough kills `steward seal rotate` at some of its steps, at all of them when STEWARD_CRASH is all,
 // while a server writes and reads. After each kill all values open; the next run goes on, and
 // at the end the old key is gone and nothing depends on it.
-func TestSealRotate(t *testing.T) { sealRotate(t, once) }
-
-func TestSealRotateThorough(t *testing.T) { sealRotate(t, 3) }
-
-func sealRotate(t *testing.T, kills int) {
+func TestSealRotateThorough(t *testing.T) {
 	t.Parallel()
-	if kills == once && harness.Everything() {
-		t.Skip("TestSealRotateThorough kills at every failpoint here")
-	}
+	const kills = 3
 	r := newRotation(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var server sync.WaitGroup

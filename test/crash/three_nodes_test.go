@@ -123,7 +123,7 @@ func threeNodeOperations(engine string) []operation {
 			name:    "suspend",
 			steps:   17,
 			alike:   true,
-			further: true, // TestAccounts does so with one node
+			further: true, // TestAccountsThorough does so with one node
 			ask:     func(w *world) (int, error) { w.gone = 0; return w.post("/suspend") },
 			check: func(t *testing.T, w *world, accepted bool) {
 				if accepted {
