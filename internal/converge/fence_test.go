@@ -26,7 +26,7 @@ func TestAKeeperThatLostItsLeaseRecordsNothing(t *testing.T) {
 	other := pgtest.Open(t, options)
 
 	c := b.active()
-	await.True(b.t, "it is adopted", func() bool { return b.applied() == 2 })
+	b.adopted(c.ID)
 	lost, recorded := make(chan func(), 1), make(chan struct{})
 	var once sync.Once
 	var looks atomic.Int32

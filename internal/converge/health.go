@@ -159,7 +159,7 @@ func (r *repair) do(ctx context.Context) (time.Duration, error) {
 	if err := r.record(ctx, r.seen); err != nil {
 		return 0, err
 	}
-	if err := r.judge(ctx, want); err != nil {
+	if err := r.judge(ctx, want, trouble == nil); err != nil {
 		return 0, err
 	}
 	return r.next(trouble != nil), nil
@@ -325,12 +325,16 @@ func (t *target) down() {
 
 // judge moves the status to what was seen. Before a database is called active
 // again, or degraded after it had failed, its root password is made the one
-// that the API answers: a reset may have been given up.
-func (r *repair) judge(ctx context.Context, want platform.Wanted) error {
+// that the API answers: a reset may have been given up. As long as its row can't be
+// applied it isn't called active again, though it serves: what was given up isn't true yet.
+func (r *repair) judge(ctx context.Context, want platform.Wanted, applied bool) error {
 	if r.reopens(r.seen.Closed) {
 		return nil // nobody could connect yet
 	}
 	trigger := r.trigger()
+	if trigger == cluster.Healed && !applied {
+		return nil
+	}
 	if trigger == cluster.Healed || trigger == cluster.NodeLost && r.c.Status == cluster.Failed {
 		if r.c.LockedOut {
 			return nil // it stays failed on purpose
