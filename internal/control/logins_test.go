@@ -79,19 +79,20 @@ func TestLoginTakesAsLong(t *testing.T) {
 		t.Fatal(err)
 	}
 	took := func(user string) time.Duration {
-		best := time.Hour
-		for range 3 { // the fastest: the machine is shared
-			begun := time.Now()
-			if _, err := b.Logins.Login(t.Context(), control.Attempt{Account: p.Account, Username: user, Password: "a wrong password"}); !fault.IsKind(err, fault.Unauthenticated) {
-				t.Fatal(err)
-			}
-			best = min(best, time.Since(begun))
+		begun := time.Now()
+		if _, err := b.Logins.Login(t.Context(), control.Attempt{Account: p.Account, Username: user, Password: "a wrong password"}); !fault.IsKind(err, fault.Unauthenticated) {
+			t.Fatal(err)
 		}
-		return best
+		return time.Since(begun)
 	}
-	if known, unknown := took("acme"), took("nobody"); unknown < known/3 || known < unknown/3 {
-		t.Errorf("a user that is there takes %s, one that isn't %s", known, unknown)
+	known, unknown := time.Hour, time.Hour
+	for round := range 20 { // the fastest of each of three, or of more: the machine is shared
+		known, unknown = min(known, took("acme")), min(unknown, took("nobody"))
+		if round >= 2 && unknown >= known/3 && known >= unknown/3 {
+			return
+		}
 	}
+	t.Errorf("a user that is there takes %s, one that isn't %s", known, unknown)
 }
 
 func TestValidatePassword(t *testing.T) {

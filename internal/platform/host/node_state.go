@@ -128,26 +128,20 @@ const (
 	crashLimit  = 5
 )
 
-// exited counts the end of a server, which nobody asked for, and returns how long to wait before the restart.
-func (ns *nodeState) exited(now time.Time, p *process.Process) time.Duration {
+// exited counts the end of a server, which nobody asked for, and returns how long to wait before the restart, and its last words.
+func (ns *nodeState) exited(now time.Time, p *process.Process, words func() string) (pause time.Duration, said string) {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
-	return ns.countEnd(now, p)
+	ns.countEnd(now, p, words)
+	return ns.endPause, ns.lastWords
 }
 
-// countEnd is exited for callers that hold mu. Whoever finds first that a server has ended counts that.
-func (ns *nodeState) countEnd(now time.Time, p *process.Process) time.Duration {
+// countEnd is exited for callers that hold mu. Whoever finds first that a server has ended counts that, and reads what it said.
+func (ns *nodeState) countEnd(now time.Time, p *process.Process, words func() string) {
 	if ns.endOf != p {
 		ns.endOf, ns.endPause = p, ns.countCrash(now, time.Since(p.Started()))
+		ns.lastWords = words()
 	}
-	return ns.endPause
-}
-
-// said notes the last words of a server that has ended.
-func (ns *nodeState) said(lastWords string) {
-	ns.mu.Lock()
-	defer ns.mu.Unlock()
-	ns.lastWords = lastWords
 }
 
 // crashed counts a crash of a server that has lived for so long, and returns how long to wait before the restart.
@@ -174,11 +168,11 @@ func (ns *nodeState) countCrash(now time.Time, lived time.Duration) time.Duratio
 
 // mayStart is nil when the server may be started for a purpose, other than by who waits for its time. One that keeps ending may for what it wasn't
 // started for before.
-func (ns *nodeState) mayStart(now time.Time, purpose string) error {
+func (ns *nodeState) mayStart(now time.Time, purpose string, words func() string) error {
 	ns.mu.Lock()
 	defer ns.mu.Unlock()
 	if ns.proc != nil && !ns.proc.Running() {
-		ns.countEnd(now, ns.proc)
+		ns.countEnd(now, ns.proc, words)
 	}
 	if purpose == ns.startedFor && now.Before(ns.startDue) {
 		return fmt.Errorf("the server has ended %d times soon after its start, and is started again later: %s", ns.backoff.Ends(), ns.lastWords)

@@ -41,7 +41,7 @@ func TestWhoEndsSoonIsStartedLater(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	may := func(want bool, purpose, when string) {
 		t.Helper()
-		if err := ns.mayStart(now, purpose); (err == nil) != want {
+		if err := ns.mayStart(now, purpose, nil); (err == nil) != want {
 			t.Errorf("%s: %v", when, err)
 		}
 	}
@@ -75,12 +75,13 @@ func TestWhoEndsSoonIsStartedLater(t *testing.T) {
 	may(true, "large", "after it was stopped on purpose")
 }
 
-// TestEndThatNobodyHasCounted: who is to start a server counts its end, if that is so new that nobody has, and once.
+// TestEndThatNobodyHasCounted: who is to start a server counts its end, if that is so new that nobody has, and once. They tell
+// what it said, not what the one before it did: each end is told of once.
 func TestEndThatNobodyHasCounted(t *testing.T) {
 	ns := newClusterState(1).node(0)
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	for range 8 {
-		if err := ns.mayStart(now, "small"); err != nil {
+		if err := ns.mayStart(now, "small", nil); err != nil {
 			t.Fatal(err)
 		}
 		now = now.Add(time.Minute)
@@ -97,15 +98,16 @@ func TestEndThatNobodyHasCounted(t *testing.T) {
 	<-p.Done()
 	ns.setProcess(p)
 	before := ns.crashCount()
-	if err := ns.mayStart(now, "small"); err == nil {
-		t.Error("a server that has just ended may be started at once")
+	words := func() string { return "no memory" }
+	if err := ns.mayStart(now, "small", words); err == nil || !strings.HasSuffix(err.Error(), "no memory") {
+		t.Errorf("a server that has just ended may be started at once, or says something else: %v", err)
 	}
-	pause := ns.exited(now, p)
+	pause, said := ns.exited(now, p, words)
 	if n := ns.crashCount(); n != before+1 {
 		t.Errorf("its end is counted %d times", n-before)
 	}
-	if err := ns.mayStart(now.Add(pause), "small"); err != nil {
-		t.Errorf("after %v: %v", pause, err)
+	if err := ns.mayStart(now.Add(pause), "small", words); err != nil || said != "no memory" {
+		t.Errorf("after %v: %v, said %q", pause, err, said)
 	}
 }
 

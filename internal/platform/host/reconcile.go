@@ -174,7 +174,7 @@ func (cr *clusterReconciler) reconcileNode(ctx context.Context, ordinal int) err
 	}
 	steps := plan.Steps(s)
 	if slices.Contains(steps, plan.Start) && !s.Replicated { // of several nodes others may take over
-		if err := nr.ns.mayStart(nr.d.o.Now(), nr.purpose()); err != nil {
+		if err := nr.ns.mayStart(nr.d.o.Now(), nr.purpose(), func() string { return lastWords(nr.dir, nr.eng) }); err != nil {
 			return err
 		}
 	}

@@ -108,16 +108,21 @@ func (d *Driver) watch(cs *clusterState, ns *nodeState, p *process.Process) {
 	if ns.process() != p {
 		return // stopped on purpose
 	}
-	pause := ns.exited(d.o.Now(), p)
-	words := noWords
-	if rec, err := state.ReadNode(d.layout.node(ns.id, ns.ordinal)); err == nil && rec != nil {
-		d.withhold(d.quit, ns.ordinal, rec.Port, 0)
-		if eng, err := d.engine(rec.Engine); err == nil {
-			words = lastWords(d.layout.node(ns.id, ns.ordinal), eng)
+	rec, err := state.ReadNode(d.layout.node(ns.id, ns.ordinal))
+	pause, words := ns.exited(d.o.Now(), p, func() string {
+		if err != nil || rec == nil {
+			return noWords
 		}
+		eng, err := d.engine(rec.Engine)
+		if err != nil {
+			return noWords
+		}
+		return lastWords(d.layout.node(ns.id, ns.ordinal), eng)
+	})
+	if err == nil && rec != nil {
+		d.withhold(d.quit, ns.ordinal, rec.Port, 0)
 	}
 	d.notifyChange(cs.id)
-	ns.said(words)
 	ns.ended()
 	if d.isReplicatedPrimary(ns) {
 		d.log.Warn("the primary exited", "cluster_id", cs.id, "node", ns.ordinal, "last_words", words)
