@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"steward/client"
 	"steward/internal/alert"
 	"steward/internal/notify/notifytest"
@@ -97,6 +99,26 @@ func newAlarmed(t *testing.T, config string) *alarmed {
 	return a
 }
 
+// recorded waits until all mails are on record as sent: after a kill those are sent again that aren't.
+func (a *alarmed) recorded() {
+	a.t.Helper()
+	conn, err := pgx.Connect(a.t.Context(), a.s.StoreURL())
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(a.t.Context()))
+	a.s.Eventually("mails are on record", func() error {
+		var left int
+		if err := conn.QueryRow(a.t.Context(), "SELECT count(*) FROM notices WHERE state <> 'sent'").Scan(&left); err != nil {
+			return err
+		}
+		if left > 0 {
+			return fmt.Errorf("%d aren't", left)
+		}
+		return nil
+	})
+}
+
 // TestAlerts: what can go wrong with a database opens one issue each, tells by one mail each, and closes.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
@@ -107,6 +129,7 @@ func TestAlerts(t *testing.T) {
 	for _, r := range rules {
 		a.becomes(r, false)
 	}
+	a.recorded()
 	a.s.Kill() // what is open stays open, and is opened by nobody else
 	a.s.Start()
 	for _, end := range ends {

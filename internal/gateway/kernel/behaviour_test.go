@@ -236,17 +236,10 @@ func TestWhatOthersDoToTheTable(t *testing.T) {
 		t.Errorf("while the rules are lost, the holder must let customers in: %v", err)
 	}
 	p.blocked(8, p.o.PrimaryAddr, 21000)
-	deadline := time.Now().Add(5 * time.Second)
-	for {
+	await.True(t, "the rules come back by themselves", func() bool {
 		c, err := p.dial(7, p.o.PrimaryAddr, 21000)
-		if err == nil && c.hello(time.Second) == "one sees "+p.from(7) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the rules don't come back by themselves")
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return err == nil && c.hello(time.Second) == "one sees "+p.from(7)
+	})
 }
 
 // told reports whether the repair happened in a sweep meanwhile.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -517,7 +518,7 @@ func (op *Operator) LosePrimary(cluster string) {
 	op.deletePod(ctx, old)
 	delete(all.all, all.primary)
 	_ = op.o.Client.Delete(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: old.name, Namespace: op.o.Namespace}})
-	all.primary = slices.Min(slices.Collect(maps.Keys(all.all)))
+	all.primary = op.foremost(ctx, all)
 	next := all.all[all.primary]
 	if _, err := next.sql(ctx, "postgres", "SELECT pg_promote()"); err != nil {
 		op.t.Errorf("promote: %v", err)
@@ -527,6 +528,22 @@ func (op *Operator) LosePrimary(cluster string) {
 	}
 	all.changed = op.now()
 	all.timeline++
+}
+
+// foremost is the replica that has received most: one of them has each commit that waited for any.
+func (op *Operator) foremost(ctx context.Context, all *instances) (serial int) {
+	most := int64(-1)
+	for _, n := range slices.Sorted(maps.Keys(all.all)) {
+		rows, err := all.all[n].sql(ctx, "postgres", "SELECT coalesce(pg_wal_lsn_diff(pg_last_wal_receive_lsn(), '0/0'), 0)::bigint")
+		if err != nil {
+			op.t.Errorf("how much replica %d has: %v", n, err)
+			continue
+		}
+		if received, err := strconv.ParseInt(rows[0][0], 10, 64); err == nil && received > most {
+			serial, most = n, received
+		}
+	}
+	return serial
 }
 
 // Freeze stops a cluster's servers in the middle of what they do, or lets them go on; nobody is told.
