@@ -74,6 +74,7 @@ const missing = `(() => {
 	const pen = document.createElement("canvas").getContext("2d");
 	for (const plot of document.querySelectorAll(".plot")) {
 		const over = plot.querySelector(".u-over"), canvas = plot.querySelector("canvas");
+		if (!over) return null; // it isn't drawn yet: the page has just been laid out
 		const color = kind => {
 			const probe = plot.appendChild(Object.assign(document.createElement("span"), {className: "mark " + kind}));
 			pen.strokeStyle = getComputedStyle(probe).color;
@@ -98,13 +99,11 @@ const missing = `(() => {
 func marked(t *testing.T, w *world, page string, kinds ...string) {
 	t.Helper()
 	w.do(t, w.visit(page+"/metrics"), until(`document.querySelectorAll(".plot canvas").length > 1`), run(drawn), run(witnessed), until(missing), see("What happened meanwhile"))
-	w.do(t, until(fmt.Sprintf(`(f => f && %d <= f.Kinds.length && f.Wrong.length === 0)(%s)`, len(kinds), missing)))
-	found := value[struct {
-		Kinds, Wrong []string
-	}](t, w.browser, missing)
+	w.do(t, until(fmt.Sprintf(`window.found = (f => f && %d <= f.Kinds.length && f.Wrong.length === 0 && f.Kinds)(%s)`, len(kinds), missing)))
+	found := value[[]string](t, w.browser, `window.found`)
 	for _, kind := range kinds {
-		if !slices.Contains(found.Kinds, kind) {
-			t.Errorf("there is no %s of %q", kind, found.Kinds)
+		if !slices.Contains(found, kind) {
+			t.Errorf("there is no %s of %q", kind, found)
 		}
 	}
 	// The time that plots show goes on between two looks.
