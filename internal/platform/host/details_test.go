@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"steward/internal/platform"
 	"steward/internal/platform/host"
 	"steward/internal/platform/platformtest"
+	"steward/internal/process"
 )
 
 // distribution is one PostgreSQL installation of this machine.
@@ -344,7 +346,8 @@ func (o *oneServer) outlivesAnUpgrade(t *testing.T) {
 	}
 }
 
-func TestUnfinishedTemplatesAndTrashAreCleared(t *testing.T) {
+// TestLeftoversOfAnEarlierRunAreCleared: unfinished templates, trash, and a program that hasn't ended with its process.
+func TestLeftoversOfAnEarlierRunAreCleared(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, distribution(t))
 	s.o.PoolSize = 1
@@ -359,7 +362,19 @@ func TestUnfinishedTemplatesAndTrashAreCleared(t *testing.T) {
 	if err := os.Chmod(s.o.DataDir, 0o711); err != nil {
 		t.Fatal(err)
 	}
+	orphan, mark := exec.CommandContext(t.Context(), "/bin/sleep", "10000"), host.ScopeOf(s.o.DataDir)+"/tool-of-before"
+	orphan.Env = []string{process.MarkEnv(mark)}
+	if err := orphan.Start(); err != nil {
+		t.Fatal(err)
+	}
 	d := s.started(t)
+	await.NoError(t, "the program ends", func() error {
+		if members, err := (process.Identity{Mark: mark}).Members(); err != nil || len(members) > 0 {
+			return fmt.Errorf("%v are left: %w", members, err)
+		}
+		return nil
+	})
+	_ = orphan.Wait() // it was killed
 	await.True(t, "a clone", func() bool { return host.Ready(d, s.o.Installations[0].ID()) == 1 })
 	entries, err := os.ReadDir(filepath.Join(s.o.DataDir, "templates"))
 	if err != nil || len(entries) != 1 || entries[0].Name() != s.o.Installations[0].ID() {

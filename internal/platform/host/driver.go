@@ -106,7 +106,7 @@ func New(ctx context.Context, o Options) (*Driver, error) {
 	d.findIsolation(ctx)
 	d.engines = d.describeEngines()
 	d.poolerProgram = sync.OnceValues(func() (pgbouncer.Program, error) { return pgbouncer.Find(context.WithoutCancel(ctx)) })
-	d.tools = tool.Runner{Mark: d.scope + "/tool"}
+	d.tools = tool.Runner{Mark: tool.Mark(d.scope)}
 	d.trash = files.NewTrash(d.layout.trash(), d.activity.quiet, d.log)
 	d.templates = template.New(template.Options{
 		Dir: d.layout.templates(), Size: o.PoolSize, User: template.User(), Engine: d.templater, Run: d.tools.Run, Installations: d.Installations,
@@ -193,9 +193,17 @@ func (d *Driver) Start() {
 		d.spawn(func() { d.keepSleeping(g) })
 	}
 	d.superviseAdopted()
+	d.spawn(d.endOrphans)
 	d.spawn(d.keepUsers)
 	d.spawn(d.keepLogsSmall)
 	d.spawn(d.keepDiscovering)
+}
+
+// endOrphans ends what is left of programs of an earlier process.
+func (d *Driver) endOrphans() {
+	if err := tool.EndOrphans(d.quit, d.scope); err != nil {
+		d.log.Warn("end what an earlier process left", "error", err)
+	}
 }
 
 // Close ends what New and Start began. All servers run on.

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 }
 
 // prepare gives the site templates of its installations that are made once per
-// program; TestUnfinishedTemplatesAndTrashAreCleared has its own made from nothing.
+// program; TestLeftoversOfAnEarlierRunAreCleared has its own made from nothing.
 // Nobody writes to a template's files, so that links to one copy of them do.
 func (s *site) prepare(t *testing.T) {
 	t.Helper()

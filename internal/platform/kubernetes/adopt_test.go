@@ -19,7 +19,7 @@ import (
 // that takes it long. So it is the fewest that counts.
 func (b *bench) adoptedOften(t *testing.T, want platform.Wanted) {
 	fewest := b.adopt(t, want)
-	for range 4 {
+	for range 20 {
 		if fewest > 3 {
 			fewest = min(fewest, b.adopt(t, want))
 		}

@@ -4,12 +4,15 @@ package tool
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,6 +22,31 @@ import (
 
 // Runner runs programs with a mark, by which they are found.
 type Runner struct{ Mark string }
+
+// Mark is that of programs that this process runs. scope begins the marks of all processes of one data folder.
+func Mark(scope string) string { return marks(scope) + strconv.Itoa(os.Getpid()) }
+
+// marks begins those of a data folder's programs; the pid of the process that runs them follows.
+func marks(scope string) string { return scope + "/tool-" }
+
+// EndOrphans ends what programs of processes that have ended left. All of them end with the process that runs them, but a sandbox
+// that is killed as it begins leaves its inner process, which waits to be let go on for ever.
+func EndOrphans(ctx context.Context, scope string) error {
+	marked, err := process.Marked(marks(scope))
+	if err != nil {
+		return fmt.Errorf("look for programs that were left: %w", err)
+	}
+	for mark := range marked {
+		pid, err := strconv.Atoi(strings.TrimPrefix(mark, marks(scope)))
+		if err == nil && !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			continue // who runs it is there
+		}
+		if err := process.KillAll(ctx, process.Identity{Mark: mark}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Run is an engine.Runner: it runs a program as the owner of the folder.
 func (r Runner) Run(ctx context.Context, dir string, p engine.Process, stdin []byte) ([]byte, error) {
