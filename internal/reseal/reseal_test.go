@@ -49,7 +49,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, path: filepath.Join(t.TempDir(), "seal.key"), url: pgtest.URL(t)}
+	w := &world{t: t, path: filepath.Join(t.TempDir(), "seal.key"), url: pgtest.MigratedURL(t)}
 	w.sealer = w.process()
 	w.server = w.open(w.sealer)
 	var err error

@@ -25,7 +25,7 @@ func TestGrow(t *testing.T) {
 	if err := os.WriteFile(menu, []byte(smallestPlans), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m := &maintained{store: pgtest.URL(t), Server: harness.Prepare(t, postgresql, harness.WithTags("failpoint"), harness.WithConfig("pool: {size: 0}\ncatalog: {file: "+menu+"}")), t: t}
+	m := &maintained{store: pgtest.MigratedURL(t), Server: harness.Prepare(t, postgresql, harness.WithTags("failpoint"), harness.WithConfig("pool: {size: 0}\ncatalog: {file: "+menu+"}")), t: t}
 	m.Start("--store", m.store)
 	spec := harness.Small("fills", "postgresql/15")
 	spec["type"] = "little"

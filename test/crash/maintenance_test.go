@@ -39,7 +39,7 @@ func maintenance(t *testing.T, first, second []string) {
 			t.Fatal("run make engines-ci: ", err)
 		}
 	}
-	m := &maintained{store: pgtest.URL(t), Server: harness.Prepare(t, postgresql, harness.WithTags("failpoint"), harness.WithConfig("pool: {size: 0}\nmaintenance: {notify: true}")), t: t}
+	m := &maintained{store: pgtest.MigratedURL(t), Server: harness.Prepare(t, postgresql, harness.WithTags("failpoint"), harness.WithConfig("pool: {size: 0}\nmaintenance: {notify: true}")), t: t}
 	m.Start("--store", m.store)
 	harness.BeginWith(t, m.store, older)
 	if status, body := m.Call("POST", "/v4/managed/contacts", map[string]any{"name": "Ann", "email": "ann@example.org"}, nil); status != 200 {

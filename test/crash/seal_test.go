@@ -43,7 +43,7 @@ type rotation struct {
 
 func newRotation(t *testing.T) *rotation {
 	t.Helper()
-	r := &rotation{t: t, data: t.TempDir(), url: pgtest.URL(t), secrets: map[platform.SecretName][]byte{platform.CACert: []byte("CA")}}
+	r := &rotation{t: t, data: t.TempDir(), url: pgtest.MigratedURL(t), secrets: map[platform.SecretName][]byte{platform.CACert: []byte("CA")}}
 	for i := range 120 {
 		sum := sha256.Sum256([]byte{byte(i)})
 		r.secrets[platform.SecretName(fmt.Sprintf("%s/%d", platform.Keyring, i))] = sum[:]

@@ -64,7 +64,7 @@ func (v *webServer) since(begin time.Time, paths int) (fewest int, longest time.
 func TestStopHandsTheMonitorOverThorough(t *testing.T) {
 	t.Parallel()
 	const services, interval = 60, 3 * time.Second
-	url, config := pgtest.URL(t), harness.WithConfig(fmt.Sprintf("monitor: {interval: %s}\npool: {size: 0}", interval))
+	url, config := pgtest.MigratedURL(t), harness.WithConfig(fmt.Sprintf("monitor: {interval: %s}\npool: {size: 0}", interval))
 	a, b := harness.Prepare(t, config), harness.Prepare(t, config)
 	a.Start("--store", url)
 	store, err := pgx.Connect(t.Context(), url)

@@ -68,7 +68,7 @@ func tryWindow(t *testing.T, u upgrade, size int) {
 	bring := func(build string) { harness.InstallEngine(t, engines, build) }
 
 	bring(u.older())
-	store := pgtest.URL(t)
+	store := pgtest.MigratedURL(t)
 	box := notifytest.Start(t, notifytest.Options{})
 	s := harness.Prepare(t, harness.WithTags("failpoint"), ofMariaDB, harness.WithConfig(fmt.Sprintf(
 		"engines: {folders: [%s], discover_every: 1s}\npool: {size: 0}\nmaintenance: {notify: true}\nsmtp: {url: %q, from: watch@example.org, ca_file: %q}",

@@ -519,7 +519,7 @@ func TestSwitchoverThorough(t *testing.T) { switchover(t, "g6-standard-1", "g6-s
 func switchover(t *testing.T, plans ...string) {
 	p := newPlace(t)
 	p.Stop()
-	store, builds := pgtest.URL(t), t.TempDir()
+	store, builds := pgtest.MigratedURL(t), t.TempDir()
 	p.Env = append(p.Env, "STEWARD_ENGINES__FOLDERS="+builds)
 	older := map[string]string{"postgresql/15": "postgresql-15.17-npm", "mysql/10.11": "mariadb-10.11.18-debian-unpacked"}
 	for _, build := range []string{older["postgresql/15"], "postgresql-15.18-npm", older["mysql/10.11"], "mariadb-10.11.19-debian-unpacked"} {

@@ -74,7 +74,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 // killedAt reports whether there is such a step.
 func killedAt(t *testing.T, binary string, step int) bool {
 	t.Helper()
-	url := pgtest.URL(t)
+	url := pgtest.MigratedURL(t)
 	s := pgtest.Open(t, store.Options{URL: url, Sealer: pgtest.Sealer(), Logger: slog.New(slog.DiscardHandler)})
 	mail := notifytest.Start(t, notifytest.Options{})
 	owner := newOwner(t, s)
