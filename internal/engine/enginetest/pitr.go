@@ -322,7 +322,7 @@ func (s *Server) wantCustoms(t *testing.T) {
 // and what had to go is told once.
 func archivingBounded(t *testing.T, b *Bench) {
 	s := b.archived(t, func(n *engine.Node) { n.Plan.DiskMB = 640 })
-	v := &memoryArchive{}
+	v := &memoryArchive{Sink: Sink{Forgets: true}}
 	s.Exec(t, "CREATE TABLE ballast (v int PRIMARY KEY, filling longtext)")
 	s.archives(t, v)
 	v.Refuse = errors.New("the bucket is away")

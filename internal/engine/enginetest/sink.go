@@ -16,6 +16,11 @@ type Sink struct {
 	Gaps int
 	// Refuse is what Put returns, without taking anything.
 	Refuse error
+	// Forgets has it keep the names alone.
+	Forgets bool
+
+	// incoming is where a file grows: to grow a new buffer each time takes the race detector a second for every hundred megabytes.
+	incoming bytes.Buffer
 }
 
 // Put implements engine.ArchiveSink.
@@ -23,13 +28,18 @@ func (s *Sink) Put(_ context.Context, archiveID, name string, r io.Reader) error
 	if s.Refuse != nil {
 		return s.Refuse
 	}
-	var content bytes.Buffer // io.ReadAll copies large files more often
-	_, err := content.ReadFrom(r)
+	file := archiveID + " " + name
+	s.Puts = append(s.Puts, file)
+	if s.Forgets {
+		_, err := io.Copy(io.Discard, r)
+		return err
+	}
+	s.incoming.Reset()
+	_, err := s.incoming.ReadFrom(r)
 	if s.Files == nil {
 		s.Files = map[string][]byte{}
 	}
-	file := archiveID + " " + name
-	s.Puts, s.Files[file] = append(s.Puts, file), content.Bytes()
+	s.Files[file] = bytes.Clone(s.incoming.Bytes())
 	return err
 }
 

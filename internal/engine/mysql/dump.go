@@ -2,13 +2,13 @@ package mysql
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -148,18 +148,35 @@ func (p *dump) end() error {
 
 // packet joins what the protocol has cut.
 func (p *dump) packet() ([]byte, error) {
-	var whole bytes.Buffer
+	var whole []byte
 	for {
-		var header [4]byte
+		var header [packetHeader]byte
 		if _, err := io.ReadFull(p.in, header[:]); err != nil {
 			return nil, err
 		}
-		size := int64(header[0]) | int64(header[1])<<8 | int64(header[2])<<16
-		if _, err := io.CopyN(&whole, p.in, size); err != nil {
+		size := packetSize(header[:])
+		var err error
+		if whole, err = readMore(p.in, whole, size); err != nil {
 			return nil, err
 		}
 		if size < packetMost {
-			return whole.Bytes(), nil
+			return whole, nil
 		}
 	}
+}
+
+// readMore appends the next size bytes to what has been read. It sets aside no more than as much again, and 64 KiB, before those have come:
+// the size is what a server says, which may be any.
+func readMore(in io.Reader, whole []byte, size int) ([]byte, error) {
+	for size > 0 {
+		n := min(size, max(len(whole), 64<<10))
+		whole = slices.Grow(whole, n)
+		got, err := io.ReadFull(in, whole[len(whole):len(whole)+n])
+		whole = whole[:len(whole)+got]
+		if err != nil {
+			return whole, err
+		}
+		size -= n
+	}
+	return whole, nil
 }

@@ -292,12 +292,9 @@ func (l *sourceLog) packet(ctx context.Context) (whole []byte, large bool, err e
 			}
 			large = true
 		}
-		var piece bytes.Buffer // no more at once than has come
-		piece.Write(whole)
-		if _, err := io.CopyN(&piece, l.in, int64(size)); err != nil {
+		if whole, err = readMore(l.in, whole, size); err != nil {
 			return nil, large, l.ended(ctx, err)
 		}
-		whole = piece.Bytes()
 		if l.sent += int64(size); l.sent > l.s.Most {
 			return nil, large, &engine.SourceError{Reason: "It was given up: " + engine.ErrEndless.Error() + "."}
 		}
