@@ -64,7 +64,7 @@ const procPage = 4096
 func procBuffer() []byte { return make([]byte, 0, 2*procPage) }
 
 func readStat(pid int) (stat, error) {
-	content, err := readProc(pid, "stat", nil)
+	content, err := readProc(pid, "stat", make([]byte, 0, 512)) // a line
 	if err != nil {
 		return stat{}, err
 	}
