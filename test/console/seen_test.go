@@ -62,7 +62,7 @@ const drawn = `(() => {
 	};
 })()`
 
-// missing are marks that a plot of the page should have by what the API says, and those that it has besides; null until all has been read.
+// missing are marks that a plot of the page should have by what the API says, and those that it has besides; null until all has been read and drawn.
 const missing = `(() => {
 	const at = location.pathname.split("/"), path = "/v4/databases/" + at[3] + "/instances/" + at[4];
 	const [metrics, changes, backups] = ["/metrics", "/nodes/history", "/backups"].map(p => window.answers[path + p]);

@@ -55,26 +55,11 @@ func copyFile(from, to string, info fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	if unix.IoctlFileClone(int(out.Fd()), int(in.Fd())) != nil {
-		err = copyContent(out, in, info.Size())
+	// Hundreds of files are empty: of each, [io.Copy] would set a buffer aside to see that nothing comes.
+	if info.Size() > 0 && unix.IoctlFileClone(int(out.Fd()), int(in.Fd())) != nil {
+		_, err = io.Copy(out, in) // within the kernel
 	}
 	return errors.Join(err, out.Close())
-}
-
-// copyContent copies within the kernel where it can. [io.Copy] does as well, and then sets a buffer aside for each of a thousand files, to see that
-// nothing more comes.
-func copyContent(out, in *os.File, size int64) error {
-	for size > 0 {
-		n, err := unix.CopyFileRange(int(in.Fd()), nil, int(out.Fd()), nil, int(min(size, 1<<30)), 0)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil || n == 0: // not between these file systems
-			_, err := io.Copy(out, in)
-			return err
-		}
-		size -= int64(max(n, 0))
-	}
-	return nil
 }
 
 // giveTree makes everything below path the user's. Nothing of that user may
