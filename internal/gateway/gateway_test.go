@@ -287,12 +287,7 @@ func TestIPv6(t *testing.T) {
 func TestARefusingServerIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 40)
-	l, err := net.Listen("tcp", "127.0.77.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	testdir.Free(l)
+	address := net.JoinHostPort("127.0.77.1", strconv.Itoa(testdir.Ports(t, 1)))
 	b.set(Route{Cluster: 1, Port: b.port(0), Primary: netip.MustParseAddrPort(address), Allow: allow("127.0.0.1/32")})
 	c := connect(t, "127.0.0.1", "127.0.0.1", b.port(0))
 	if got := c.hello(150 * time.Millisecond); got != "" {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -85,10 +87,19 @@ func Refused(t testing.TB) string {
 	return fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
 }
 
+// triedProcesses returns when package os has seen what the kernel offers for processes: for that it starts one by itself,
+// once, past syscall.ForkLock (os.checkPidfd).
+var triedProcesses = sync.OnceFunc(func() {
+	if p, err := os.FindProcess(os.Getpid()); err == nil {
+		_ = p.Release()
+	}
+})
+
 // Free closes a listener so that its port or name is free when Free returns. A
 // process that is being started has every listener of its parent until shortly
 // after it is another program: Free waits for those and lets no other start.
 func Free(l net.Listener) error {
+	triedProcesses()
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	var sockets net.ListenConfig

@@ -13,12 +13,12 @@ import (
 )
 
 func TestPortInUseNamesTheProgram(t *testing.T) {
-	for _, address := range []string{"127.0.77.1:0", "0.0.0.0:0", "[::]:0"} {
-		l, err := net.Listen("tcp", address)
+	port := uint16(testdir.Ports(t, 1))
+	for _, address := range []string{"127.0.77.1", "0.0.0.0", "::"} {
+		l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(int(port))))
 		if err != nil {
 			t.Fatal(err)
 		}
-		port := l.Addr().(*net.TCPAddr).AddrPort().Port()
 		err = checkPort(t.Context(), netip.AddrPortFrom(netip.MustParseAddr("127.0.77.1"), port))
 		var problem *permanentError
 		if !errors.As(err, &problem) || !strings.Contains(problem.problem, "process "+strconv.Itoa(os.Getpid())) {
