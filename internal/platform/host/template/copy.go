@@ -15,34 +15,44 @@ import (
 // copyTree copies a folder with its modes and links. Where the file system can,
 // files share their blocks until one of them is written to.
 func copyTree(ctx context.Context, from, to string) error {
-	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
-		if err := errors.Join(err, ctx.Err()); err != nil {
+	folder, err := os.Lstat(from)
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(to, folder.Mode().Perm()); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := errors.Join(ctx.Err(), copyEntry(ctx, from+"/"+e.Name(), to+"/"+e.Name(), e)); err != nil {
 			return err
 		}
-		rel, err := filepath.Rel(from, path)
+	}
+	return nil
+}
+
+func copyEntry(ctx context.Context, from, to string, e fs.DirEntry) error {
+	switch {
+	case e.IsDir():
+		return copyTree(ctx, from, to)
+	case e.Type()&fs.ModeSymlink != 0:
+		link, err := os.Readlink(from)
 		if err != nil {
 			return err
 		}
-		target := filepath.Join(to, rel)
+		return os.Symlink(link, to)
+	case e.Type().IsRegular():
 		info, err := e.Info()
 		if err != nil {
 			return err
 		}
-		switch {
-		case e.IsDir():
-			return os.Mkdir(target, info.Mode().Perm())
-		case info.Mode()&fs.ModeSymlink != 0:
-			link, err := os.Readlink(path)
-			if err != nil {
-				return err
-			}
-			return os.Symlink(link, target)
-		case info.Mode().IsRegular():
-			return copyFile(path, target, info)
-		default:
-			return nil // a socket has no business in a template
-		}
-	})
+		return copyFile(from, to, info)
+	default:
+		return nil // a socket has no business in a template
+	}
 }
 
 func copyFile(from, to string, info fs.FileInfo) error {
