@@ -77,7 +77,8 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		chromedp.Flag("disable-background-networking", true), chromedp.WindowSize(1280, 900),
 		// What moves is drawn again and again: it does where a case has it move.
 		chromedp.Flag("force-prefers-reduced-motion", true), chromedp.Flag("disable-features", strings.Join(needless, ",")),
-		chromedp.UserDataDir(folder), chromedp.Flag("disable-dev-shm-usage", !strings.HasPrefix(folder, "/dev/shm/")))
+		// What takes longer to compile than it runs: pages are left after a second or two.
+		chromedp.Flag("js-flags", "--no-opt --no-maglev --no-sparkplug"), chromedp.UserDataDir(folder), chromedp.Flag("disable-dev-shm-usage", !strings.HasPrefix(folder, "/dev/shm/")))
 	// Chromium without windows takes a quarter less of processor time than Chromium that shows none.
 	if path, err := exec.LookPath("chromium-headless-shell"); err == nil {
 		options = append(options, chromedp.ExecPath(path))
