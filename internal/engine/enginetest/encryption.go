@@ -24,7 +24,7 @@ func encryption(t *testing.T, b *Bench) {
 	if b.long() { // others have backups without encryption
 		parts = append(parts, part[*Server]{"backup under writes", backupUnderWrites})
 	}
-	if b.Options.NewUser != nil {
+	if b.Options.NewUser != nil && (b.whole() || b.long()) {
 		parts = append(parts, part[*Server]{"point in time", pointInTimeEncrypted})
 	}
 	inTurn(func(t *testing.T, b *Bench) *Server {

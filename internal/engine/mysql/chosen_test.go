@@ -14,21 +14,27 @@ import (
 
 // TestChosenSettings: whatever a customer may choose a server starts with, and has;
 // and what needs no restart it takes while it runs. All else it runs with as it was written.
-func TestChosenSettings(t *testing.T) { choosing(t, 0, 1) }
+// MySQL does in TestChosenSettingsThorough.
+func TestChosenSettings(t *testing.T) { choosing(t, engine.FlavourMariaDB, 0, 1) }
 
 // TestChosenSettingsThorough draws what is chosen.
 func TestChosenSettingsThorough(t *testing.T) {
+	end := 2
 	if enginetest.Thorough() {
-		choosing(t, 1, 20)
-		return
+		end = 20
 	}
-	choosing(t, 1, 2)
+	choosing(t, engine.FlavourMariaDB, 1, end)
+	choosing(t, engine.FlavourMySQL, 0, end)
 }
 
-// choosing has a server for each number from the first up to the end, of which 0 has the bounds of what may be chosen.
-func choosing(t *testing.T, first, end int) {
+// choosing has a server of each build for each number from the first up to the end, of which 0 has the bounds of what may be chosen.
+func choosing(t *testing.T, flavour engine.Flavour, first, end int) {
+	t.Helper()
 	d := New(slog.New(slog.DiscardHandler))
 	for _, inst := range enginetest.Installations(t, d) {
+		if inst.Flavour != flavour {
+			continue
+		}
 		t.Run(inst.ID(), func(t *testing.T) {
 			b := enginetest.NewBench(t, d, inst, enginetest.Options{})
 			for number := first; number < end; number++ {

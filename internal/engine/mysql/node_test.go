@@ -37,9 +37,16 @@ func TestNode(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Case(t, "one server", func(t *testing.T, b *enginetest.Bench) { inTurn(t, b, b.Started(t, enginetest.Counting), serverParts) })
-		b.Case(t, "one server of a small plan", func(t *testing.T, b *enginetest.Bench) { inTurn(t, b, b.Started(t, smallPlan), smallServerParts) })
-		b.Case(t, "encrypted node keeps everything encrypted", encryptedFence)
+		if onlyMariaDB(b) {
+			ofSmallPlan(t, b)
+			b.Case(t, "encrypted node keeps everything encrypted", encryptedFence)
+		}
 	})
+}
+
+func ofSmallPlan(t *testing.T, b *enginetest.Bench) {
+	t.Helper()
+	b.Case(t, "one server of a small plan", func(t *testing.T, b *enginetest.Bench) { inTurn(t, b, b.Started(t, smallPlan), smallServerParts) })
 }
 
 // TestNodeThorough has encryption be cut off at more times, and for MySQL what [TestNode] has for MariaDB.
@@ -47,6 +54,8 @@ func TestNodeThorough(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *enginetest.Bench) {
 		if !onlyMariaDB(b) {
+			ofSmallPlan(t, b)
+			b.Case(t, "encrypted node keeps everything encrypted", encryptedFence)
 			b.Case(t, "sessions stay within the plan's disk", func(t *testing.T, b *enginetest.Bench) { diskBounded(t, b.Started(t, smallPlan)) })
 			b.Case(t, "databases with names of files break nothing", func(t *testing.T, b *enginetest.Bench) { harmlessNamed(t, b.Started(t)) })
 		}

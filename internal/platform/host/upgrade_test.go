@@ -156,7 +156,7 @@ type upgradeCase struct {
 func TestUpgrade(t *testing.T) {
 	testUpgrade(t,
 		upgradeCase{upgradedFlavour: upgradedPostgreSQL, size: 1, first: true, breaks: true, undone: true},
-		upgradeCase{upgradedFlavour: upgradedMariaDB, size: 3, first: true},
+		upgradeCase{upgradedFlavour: upgradedMariaDB, size: 1, first: true},
 	)
 }
 
