@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/api"
 	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/control"
@@ -165,6 +166,31 @@ func (b *bench) begins(cluster cluster.ID, action operation.Action) (end func())
 		close(finish)
 		if err := <-done; err != nil {
 			b.t.Fatal(err)
+		}
+	}
+}
+
+// TestWhoIsToldOfAChangeReadsIt, whichever process changed it: what is remembered of users' rights is older.
+func TestWhoIsToldOfAChangeReadsIt(t *testing.T) {
+	t.Parallel()
+	now := time.Now() // what is remembered doesn't age
+	b := newBench(t, func(o *api.Options) { o.Now = func() time.Time { return now } })
+	f := follow(t, b.serveStream().URL, b.restricted, "")
+	admin, err := b.api.Control.Auth.Authenticate(t.Context(), b.full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := control.New(control.Deps{Store: b.store, OnlyServer: true})
+	for _, may := range []bool{true, false} {
+		b.send("GET", "/v4/profile/grants", b.restricted, "")
+		if _, err := command.Users.SetGrants(t.Context(), admin, "limited", control.GrantsChange{AddDatabases: &may}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.next(1); !slices.Equal(got, []string{"user_update 100"}) {
+			t.Errorf("%v", got)
+		}
+		if r := b.send("GET", "/v4/profile/grants", b.restricted, ""); !strings.Contains(string(r.body), fmt.Sprintf(`"add_databases":%t`, may)) {
+			t.Errorf("it was told that add_databases is %t, and reads %s", may, r.body)
 		}
 	}
 }

@@ -19,6 +19,8 @@ import (
 type EventHub struct {
 	store *store.Store
 	log   *slog.Logger
+	// principals are forgotten before anybody is told of a change.
+	principals *principals
 	// woken asks for a look at the store.
 	woken chan struct{}
 
@@ -95,7 +97,7 @@ const (
 )
 
 func newEventHub(d Deps) *EventHub {
-	return &EventHub{store: d.Store, log: d.Logger, woken: make(chan struct{}, 1), listeners: map[*EventListener]bool{}, hints: map[store.Hint]bool{}}
+	return &EventHub{store: d.Store, log: d.Logger, principals: d.principals, woken: make(chan struct{}, 1), listeners: map[*EventListener]bool{}, hints: map[store.Hint]bool{}}
 }
 
 // Run hands out changes until ctx ends, and cuts all listeners then.
@@ -273,6 +275,9 @@ func (h *EventHub) handOut(ctx context.Context, at operation.Position, changed [
 	if len(changed) == 0 {
 		return nil
 	}
+	// Who is told asks anew what they may, sooner than the request that changed it has forgotten whom tokens stand for, and than an
+	// operator's command is noticed.
+	h.principals.forget()
 	listeners := h.all()
 	good, granted, err := h.rights(ctx, listeners, changed)
 	if err != nil {

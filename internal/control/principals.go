@@ -14,7 +14,7 @@ import (
 // is none (nil), and every request asks. Whatever takes something away calls
 // forget after its commit and before its answer, so that the next request sees it.
 // An operator's command, which is another process, can't: what it takes away is
-// gone after rememberFor.
+// gone after rememberFor, or when the hub tells of it.
 type principals struct {
 	mu sync.Mutex
 	// generation counts calls of forget: what was read before the last one must
