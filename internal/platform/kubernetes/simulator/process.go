@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 
 	hostprocess "steward/internal/process"
 )
@@ -45,10 +46,16 @@ func (p *process) running() bool {
 	}
 }
 
-// stop ends the server: in an orderly way, or as a machine that is lost does.
+// stop ends the server: in an orderly way, or as a machine that is lost does. One that has just begun may miss
+// the signal: what a shell runs in the background ignores some, and so does what that starts, until it has handlers of its own.
 func (p *process) stop(how syscall.Signal) {
-	if p.running() {
+	for p.running() {
 		_ = syscall.Kill(p.pid, how) // it may have ended
-		<-p.exited
+		select {
+		case <-p.exited:
+		case <-time.After(signalledAgain):
+		}
 	}
 }
+
+const signalledAgain = time.Second
