@@ -377,9 +377,9 @@ func (p *place) seesWhoItIs(t *testing.T, d harness.Database, whom, words string
 			t.Errorf("it sees %q, %v; want %s", seen, err, p.source(i))
 		}
 	}
-	// On a busy machine the server's words can take longer than they are given.
+	// On a busy machine the server's words can take longer than they are given, a few times in a row.
 	for round := 1; !p.loses(d, words, kept, gone); round++ {
-		if round == 3 {
+		if round == 10 {
 			t.Error("who was removed is cut each time, without a word")
 			break
 		}
