@@ -4,7 +4,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-GO      ?= go
+export GO ?= go
 # A Go that is older than go.mod asks for fetches the right one by itself.
 export GOTOOLCHAIN ?= auto
 TOOL    := $(GO) tool -modfile=tools/go.mod
@@ -14,7 +14,7 @@ SOURCES := $(shell find cmd internal client api go.mod go.sum \( -type d -o -typ
 # What `make generate` writes and `make verify` proves current.
 GENERATED := internal/store/dbsqlc api/openapi.yaml api/openapi-3.0.json docs/lifecycle.md docs/parameters.md web/src/api.ts internal/console/dist
 
-SCRIPTS := scripts/setup scripts/bench-peers scripts/fetch-engines scripts/fuzz scripts/fetch-kube scripts/kube-up scripts/kube-down scripts/verify .ci/run
+SCRIPTS := scripts/setup scripts/bench-peers scripts/fetch-engines scripts/fuzz scripts/fetch-kube scripts/kube-up scripts/kube-down scripts/test scripts/verify .ci/run
 
 IMAGE     ?= steward:latest
 ARGS      ?= serve --demo $(shell scripts/data-flag)
@@ -75,8 +75,8 @@ check: lint verify test test-thorough ## All that CI runs
 
 # Those packages of internal/ that take long, the others, and those of test/ are tested side by side: at the end of each, few tests are left,
 # which wait, and the others are linked most of the time.
-# Results aren't kept: they depend on the servers that are installed, and to note every file that a test looks at takes go
-# half a minute. No debugger looks at a test, so that none is linked with what one reads. Lint vets, tests too.
+# Results aren't kept: they depend on the servers that are installed. Linked programs are. No debugger looks at a test, so that none is
+# linked with what one reads. Lint vets, tests too.
 test: engines-ci ## Test what each change has to pass, our code with the race detector (PACKAGES=./...)
 	@$(MAKE) -k -j3 test-inside test-outside test-rest
 
@@ -85,22 +85,23 @@ test-thorough: ## Test what make test leaves: further engines, ways and moments 
 	@$(MAKE) test CASES='-run Thorough' PACKAGES='$(sort $(dir $(shell grep -rlE --include='*_test.go' '^func Test[A-Za-z]*Thorough\b' internal test | sed 's,^,./,')))'
 
 CASES   ?= -skip Thorough
-GO_TEST := test -vet=off -ldflags=-w -count=1 -timeout 30m $(SIDE_BY_SIDE) $(CASES)
+LINKED := -vet=off -ldflags=-w
+TESTED := -timeout 30m $(SIDE_BY_SIDE) $(CASES)
 
 # Processor time is scarcer than memory: the collector runs less often.
 test-inside:
 	@packages=$$($(IN_ORDER)); packages=$$(grep -E '^steward/internal/' <<<"$$packages" | grep -xF "$$(printf '%s\n' $(LONGEST))" || true); \
-	if [ -n "$$packages" ]; then GOGC=300 $(GO) $(GO_TEST) $(RACE) $$packages; fi
+	if [ -n "$$packages" ]; then GOGC=300 scripts/test bin/tests/race $(LINKED) $(RACE) -- $(TESTED) -- $$packages; fi
 
 test-rest:
 	@packages=$$($(GO) list $(PACKAGES) | grep -vE '^steward/(test/|bench)' | grep -vxF "$$(printf '%s\n' $(LONGEST))" || true); \
-	if [ -n "$$packages" ]; then GOGC=300 $(GO) $(GO_TEST) -p 1 $(RACE) $$packages; fi
+	if [ -n "$$packages" ]; then GOGC=300 scripts/test bin/tests/race $(LINKED) $(RACE) -- $(TESTED) -p 1 -- $$packages; fi
 
 # Tests below test/ ask programs of their own, which a race detector in the tests' process doesn't see, and those of bench/
 # are of no product. Both are compiled without cgo, as the program is that they ask: what both need is compiled once.
 test-outside:
 	@packages=$$($(IN_ORDER)); packages=$$(grep -x -e 'steward/test/.*' $(TESTED_BENCH:%=-e %) <<<"$$packages" || true); \
-	if [ -n "$$packages" ]; then GOGC=300 CGO_ENABLED=0 $(GO) $(GO_TEST) $$packages; fi
+	if [ -n "$$packages" ]; then GOGC=300 CGO_ENABLED=0 scripts/test bin/tests/plain $(LINKED) -- $(TESTED) -- $$packages; fi
 
 test-quick: ## What needs no server, for an editor's loop (PACKAGES=./...)
 	@$(GO) test -short -vet=off $(PACKAGES) | grep -v 'no test files' || test "$${PIPESTATUS[0]}" = 0
