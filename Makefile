@@ -25,7 +25,7 @@ BENCH     ?= .
 # more than cores of each keeps the cores busy. With more, servers wait so long for their turn that tests might give up.
 SIDE_BY_SIDE ?= -p $(shell nproc) -parallel $(shell expr 1 + $$(nproc))
 # Of the packages that are asked for, those begin first that take longest: at the end they would have the cores to themselves, and wait half the time.
-LONGEST := $(addprefix steward/internal/,platform/kubernetes engine/mysql platform/host engine/postgresql archive api watch converge) \
+LONGEST := $(addprefix steward/internal/,platform/kubernetes watch engine/mysql platform/host engine/postgresql api) \
 	$(addprefix steward/test/,console e2e crash kubernetes clients network)
 IN_ORDER = all=$$($(GO) list $(PACKAGES)); { printf '%s\n' $(LONGEST) | grep -xF "$$all" || true; printf '%s\n' $$all | grep -vxF "$$(printf '%s\n' $(LONGEST))" || true; }
 # What only computes is compiled without the race detector, which is for code of ours: it goes through each byte that is hashed or
