@@ -41,6 +41,8 @@ type recovery struct {
 	// archiveID is that of the copy.
 	archiveID string
 	restore   *restoreDirectory
+	// archived is what the archive held when the recovery began.
+	archived []string
 	// endedEarly reports whether the archive ended before the point in time.
 	endedEarly bool
 }
@@ -49,7 +51,7 @@ type recovery struct {
 // and asks for what it needs in the restore directory.
 func (Driver) Recover(ctx context.Context, n engine.Node, from engine.ArchiveSource, start func(context.Context, engine.Node) error) (reached time.Time, err error) {
 	v := &recovery{node: n, from: from, start: start}
-	if err := v.prepare(); err != nil {
+	if err := v.prepare(ctx); err != nil {
 		return reached, fmt.Errorf("recover: %w", err)
 	}
 	served, stop := context.WithCancelCause(ctx)
@@ -67,11 +69,11 @@ func (Driver) Recover(ctx context.Context, n engine.Node, from engine.ArchiveSou
 	if err != nil {
 		return reached, errors.Join(err, cause)
 	}
-	return reached, v.checkGap(ctx)
+	return reached, v.checkGap()
 }
 
-// prepare reads from the copy what it is of, and how far it goes.
-func (v *recovery) prepare() error {
+// prepare reads from the copy what it is of, and how far it goes, and lists what there is to go on with.
+func (v *recovery) prepare(ctx context.Context) error {
 	control, err := readControl(controlPath(v.node.Data))
 	if err != nil {
 		return err
@@ -88,7 +90,10 @@ func (v *recovery) prepare() error {
 			return v.from.Fetch(ctx, v.archiveID, name, out)
 		},
 	}
-	return nil
+	return engine.FetchPatiently(ctx, func() (err error) {
+		v.archived, err = v.from.Names(ctx, v.archiveID)
+		return err
+	})
 }
 
 // replay makes the server recover to the point in time, or else to the last change.
@@ -114,18 +119,12 @@ func endedEarly(err error) bool {
 }
 
 // checkGap returns engine.ErrGap when the archive ended before the point in time
-// although it holds later files: then something in between is missing, and the data
-// would be older than anybody knows.
-func (v *recovery) checkGap(ctx context.Context) error {
-	if !v.endedEarly {
-		return nil
-	}
-	names, err := v.from.Names(ctx, v.archiveID)
-	if err != nil {
-		return err
-	}
+// although it held later files: then something in between is missing, and the data
+// would be older than anybody knows. What was archived meanwhile came too late to be
+// read, and nothing is missing before it.
+func (v *recovery) checkGap() error {
 	later := func(name string) bool { return beyond(name, v.restore.furthest) }
-	if slices.ContainsFunc(names, later) {
+	if v.endedEarly && slices.ContainsFunc(v.archived, later) {
 		return fmt.Errorf("after %s: %w", v.restore.furthest, engine.ErrGap)
 	}
 	return nil
