@@ -1,12 +1,14 @@
 package host_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -195,7 +197,7 @@ func newSiteIn(t *testing.T, found []engine.Installation, kernel bool, dir strin
 		PrimaryAddress: netip.MustParseAddr("127.0.0.1"), SecondaryAddress: netip.MustParseAddr("127.0.0.2"),
 		UIDBase:   700000, // without clones made ahead: each that is left over was a copy for nothing
 		Isolation: host.Isolation{Bubblewrap: "auto", Cgroups: "auto"},
-		Logger:    slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: level})),
+		Logger:    slog.New(slog.NewTextHandler(newTestLog(t), &slog.HandlerOptions{Level: level})),
 	}
 	if err := os.MkdirAll(s.o.RunDir, 0o711); err != nil {
 		t.Fatal(err)
@@ -557,9 +559,30 @@ func (l customer) mySQL(ctx context.Context) error {
 	return err
 }
 
-type testWriter struct{ t *testing.T }
+// testLog keeps what a test's drivers say for the case that it fails: others' say too much to find what went wrong.
+type testLog struct {
+	mu   sync.Mutex
+	said bytes.Buffer
+}
 
-func (w testWriter) Write(p []byte) (int, error) {
-	fmt.Fprint(os.Stderr, string(p))
-	return len(p), nil
+func newTestLog(t *testing.T) io.Writer {
+	t.Helper()
+	if testing.Verbose() {
+		return os.Stderr
+	}
+	l := &testLog{}
+	t.Cleanup(func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if t.Failed() {
+			t.Logf("what its drivers said:\n%s", &l.said)
+		}
+	})
+	return l
+}
+
+func (l *testLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.said.Write(p)
 }
