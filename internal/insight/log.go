@@ -37,8 +37,8 @@ type LogLine struct {
 	Ours bool
 	// Slow is the statement that took long, if the entry is about one.
 	Slow *SlowStatement
-	// OfStatement reports whether it is the error of a session's statement, with what that may quote of values in the server's file.
-	OfStatement bool
+	// OfSession reports whether it is an error that ended a session, or a statement of one, and not the server. In the server's file it may quote values.
+	OfSession bool
 }
 
 // SlowStatement is one that took longer than its owner wants to be told of.

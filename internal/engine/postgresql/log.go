@@ -123,7 +123,10 @@ func triesPassword(r engine.LogRecord) bool {
 
 // entry is what is shown of what a server logged. The statement of one that took long is yet to be read.
 func entry(r engine.LogRecord) insight.LogLine {
-	l := insight.LogLine{Time: r.Time, Severity: insight.Info, Text: r.Message, Ours: r.User == adminRole || triesPassword(r)}
+	l := insight.LogLine{
+		Time: r.Time, Severity: insight.Info, Text: r.Message, Ours: r.User == adminRole || triesPassword(r),
+		OfSession: r.User != "" && (r.Severity == "ERROR" || r.Severity == "FATAL"), // a PANIC ends the server
+	}
 	switch r.Severity {
 	case "WARNING":
 		l.Severity = insight.Warning
@@ -151,7 +154,7 @@ func entry(r engine.LogRecord) insight.LogLine {
 	if r.User == "" && (l.Severity == insight.Error || l.Severity == insight.Warning) {
 		l.Text = quotes.ReplaceAllString(l.Text, `"…"`) // a background process met a customer's values
 	} else if r.User != "" && r.User != "[unknown]" {
-		if l.OfStatement = l.Severity == insight.Error; l.OfStatement {
+		if l.Severity == insight.Error {
 			l.Text = unquoted(l.Text)
 		}
 		l.Text = r.User + "@" + r.Database + ": " + l.Text

@@ -12,9 +12,10 @@ import (
 const noWords = "it left no output"
 
 // lastWords are the last lines of a server's output, which are for operators' logs and for owners. Statements that took long aren't
-// among them, nor errors of statements: they are as they were sent.
+// among them, nor errors of statements: they are as they were sent. Nor is what was said to sessions that were ended, or not let in
+// while it started: there may be any number.
 func lastWords(nodeDir string, eng engine.Driver) string {
-	return lastLines(nodeDir, func(lines []string, cut bool) []string { return withoutStatements(lines, eng, cut) })
+	return lastLines(nodeDir, func(lines []string, cut bool) []string { return withoutSessions(lines, eng, cut) })
 }
 
 // lastPoolerWords are those of a pooler, which logs no statements.
@@ -47,9 +48,9 @@ func lastLines(dir string, keep func(lines []string, cut bool) []string) string 
 	return strings.TrimSpace(strings.ToValidUTF8(words[max(0, len(words)-most):], ""))
 }
 
-// withoutStatements are the lines that aren't of entries about sessions' statements, whose further lines begin with a tab. within
+// withoutSessions are the lines that aren't of entries about sessions or their statements, whose further lines begin with a tab. within
 // reports whether the first line may be such a one.
-func withoutStatements(lines []string, eng engine.Driver, within bool) []string {
+func withoutSessions(lines []string, eng engine.Driver, within bool) []string {
 	var kept []string
 	var parse engine.LogReader
 	for _, f := range eng.Logs(engine.Node{}) {
@@ -61,7 +62,7 @@ func withoutStatements(lines []string, eng engine.Driver, within bool) []string 
 		l, begins := parse.Begin(line)
 		switch {
 		case begins:
-			within = l.Slow != nil || l.OfStatement
+			within = l.Slow != nil || l.OfSession
 		case !strings.HasPrefix(line, "\t"):
 			within = false
 		}

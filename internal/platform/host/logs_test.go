@@ -88,7 +88,9 @@ func TestLastWordsAreTheServers(t *testing.T) {
 	for content, want := range map[string]string{
 		"": noWords,
 		slow + at + "PANIC:  out of disk\n" + slow: at + "PANIC:  out of disk",
-		at + "app@shop ERROR:  invalid input syntax for type integer: \"hunter2\"\n\tof hunter2\n" + at + "PANIC:  gone\n": at + "PANIC:  gone",
+		at + "app@shop ERROR:  invalid input syntax for type integer: \"hunter2\"\n\tof hunter2\n" + at + "PANIC:  gone\n":                                                 at + "PANIC:  gone",
+		at + "FATAL:  gone\n" + strings.Repeat(at+"steward@postgres FATAL:  the database system is not accepting connections\n"+at+"[unknown]@[unknown] FATAL:  no\n", 99): at + "FATAL:  gone",
+		at + "app@shop PANIC:  gone\n":               at + "app@shop PANIC:  gone",
 		"bwrap: no such program\n":                   "bwrap: no such program",
 		slow + "bwrap: no such program\n":            "bwrap: no such program",
 		strings.Repeat("\thunter2\n", 20<<10) + slow: "",
