@@ -84,11 +84,10 @@ func TestReplicaIsNotGivenACopyThatNoServerCouldStartWith(t *testing.T) {
 	h := newThreeNodes(t, found, b, modes(b)[0])
 	primary, replica := h.node(h.healthy(), cluster.Primary), h.node(h.healthy(), cluster.Replica)
 	h.s.asSteward(t, h.want.ID, "CREATE DATABASE "+file)
-	// A server that runs would make files while its data is removed.
-	if err := syscall.Kill(replica.Pid, syscall.SIGSTOP); err != nil {
+	// Not removed file by file: the server that still runs would make others meanwhile.
+	if err := os.Rename(h.data(replica.Ordinal), filepath.Join(filepath.Dir(h.s.o.DataDir), "gone")); err != nil {
 		t.Fatal(err)
 	}
-	h.removeData(replica)
 	if err := syscall.Kill(replica.Pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
