@@ -954,7 +954,29 @@ func publicOnly(t *testing.T, asked map[string]bool, thorough bool) {
 	}
 }
 
+// refusedLate has a page hear after its log-out that what it reads meanwhile is refused.
+const refusedLate = `(() => {
+	const ask = window.fetch;
+	let told;
+	const refused = new Promise(f => told = f);
+	window.fetch = async (to, how) => {
+		const answer = await ask(to, how);
+		if (String(to).endsWith("/logout")) {
+			document.dispatchEvent(new Event("visibilitychange")); // has all be read anew
+			await refused;
+		} else if (answer.status === 401) {
+			told();
+			await new Promise(f => setTimeout(f));
+		}
+		return answer;
+	};
+})()`
+
 func logout(t *testing.T, w *world) {
+	w.do(t, w.visit("/console/databases"), run(refusedLate), press("Log out"), see("Log in to steward"), logIn("admin", password), see("What happened last"))
+	if at := value[string](t, w.browser, "location.pathname"); at != "/console/" {
+		t.Errorf("a log-in after a log-out begins at %s", at)
+	}
 	cookie := w.cookie(t)
 	w.do(t, w.visit("/console/"), press("Log out"), see("Log in to steward"))
 	if left := w.cookie(t); left != "" {

@@ -60,8 +60,17 @@ const secret = /^\/v4\/(managed\/credentials|monitor\/alert-channels)|\/migratio
 
 const tags = new Map<string, { tag: string; value: unknown }>();
 
+// leaving is set once somebody logs out: what is refused from then on doesn't have whoever logs in next begin on this page.
+let leaving = false;
+
 export function toLogin(): void {
-  location.assign("/console/login?to=" + encodeURIComponent(location.pathname));
+  if (!leaving) location.assign("/console/login?to=" + encodeURIComponent(location.pathname));
+}
+
+export async function logOut(): Promise<void> {
+  leaving = true;
+  await post("logout", {}).catch(() => undefined);
+  location.assign("/console/login");
 }
 
 export async function call<K extends Operation>(op: K, args: Args<K> = {}): Promise<Out<K>> {

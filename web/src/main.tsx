@@ -3,7 +3,7 @@ import { render, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
-import { calls, post, wanted } from "./call";
+import { calls, logOut, post, wanted } from "./call";
 import { Contacts } from "./contacts";
 import { Create, curl } from "./create";
 import { Database } from "./database";
@@ -97,10 +97,6 @@ function Frame() {
     setMenu(false);
     setDrawer(false);
   }, [path]);
-  const leave = async () => {
-    await post("logout", {}).catch(() => undefined);
-    location.assign("/console/login");
-  };
   const known = failed || profile.value !== null;
   return (
     <>
@@ -134,7 +130,7 @@ function Frame() {
           <div class="who">
             {profile.value && <span>{plain(profile.value.username)}</span>}
             <Button onClick={() => setShowCalls(true)}>{T.calls.show}</Button>
-            <Button onClick={() => void leave()}>{T.logOut}</Button>
+            <Button onClick={() => void logOut()}>{T.logOut}</Button>
           </div>
         )}
       </header>
