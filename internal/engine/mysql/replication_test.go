@@ -673,9 +673,13 @@ func diverged(t *testing.T, c *threeNodes) {
 		c.nodes[c.primary].Exec(t, fmt.Sprintf("INSERT INTO kept (v) VALUES (%d)", value))
 		old.Start(t)
 		for range 2 {
-			if _, err := c.Driver.Follow(t.Context(), old.Node); !errors.Is(err, engine.ErrDiverged) {
-				t.Errorf("follow after going another way: %v, want ErrDiverged", err)
-			}
+			await.True(t, "it is told that it has gone another way", func() bool {
+				_, err := c.Driver.Follow(t.Context(), old.Node)
+				if err != nil && !errors.Is(err, engine.ErrDiverged) {
+					t.Fatalf("follow after going another way: %v, want ErrDiverged", err)
+				}
+				return err != nil // none while the source has yet to answer
+			})
 		}
 		old.Kill(t)
 	}
