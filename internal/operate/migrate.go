@@ -181,6 +181,9 @@ func (w *work) dropTarget(ctx context.Context, d *migration.Database) error {
 		return nil
 	}
 	there, err := w.targetThere(ctx, *d)
+	if err == nil && !there && !d.Made {
+		there, err = true, w.awaitTarget(ctx, *d)
+	}
 	if err != nil || !there {
 		return err
 	}
@@ -194,6 +197,21 @@ func (w *work) dropTarget(ctx context.Context, d *migration.Database) error {
 	})
 	if err != nil && !fault.IsKind(err, fault.NotFound) {
 		return fmt.Errorf("remove what was brought over: %w", err)
+	}
+	return nil
+}
+
+// awaitTarget returns when the database is there that an earlier run may have been making: the server goes on with that after the session has
+// ended, as when steward is killed, and shows the database only once it is made. Who makes one of the same name waits for it; where nobody
+// does, that is it.
+func (w *work) awaitTarget(ctx context.Context, d migration.Database) error {
+	_, err := step("await import's database", func() (struct{}, error) {
+		return struct{}{}, w.Driver.Inside(ctx, w.c.ID, func(ctx context.Context, l platform.Logical) error {
+			return l.CreateDatabase(ctx, logical.Database{Name: d.To})
+		})
+	})
+	if err != nil && !errors.Is(err, logical.Taken("name")) {
+		return fmt.Errorf("await the database that was being made: %w", err)
 	}
 	return nil
 }

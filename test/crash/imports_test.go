@@ -35,9 +35,9 @@ func migrations(t *testing.T, kills int) {
 	begin := func(w *world) (int, error) { return w.migrate(src, "dump") }
 	var begun int64 // is read before steward may die
 	for _, op := range []operation{
-		{name: "bring a database over", steps: 44, prepare: (*world).unmoved, ask: begin, check: checkMoved("finished")},
+		{name: "bring a database over", steps: 30, prepare: (*world).unmoved, ask: begin, check: checkMoved("finished")},
 		{
-			name: "cancel that", steps: 21, prepare: func(w *world) {
+			name: "cancel that", steps: 14, prepare: func(w *world) {
 				w.unmoved()
 				if status, err := begin(w); err != nil || status != 200 {
 					w.t.Fatalf("migrate: %d %v", status, err)

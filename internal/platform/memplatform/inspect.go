@@ -25,6 +25,9 @@ type Inside struct {
 	// Databases and Users are what is inside; defaultdb alone while Databases is nil.
 	Databases []logical.Database
 	Users     []LogicalUser
+	// Coming is a database that the server is still making, for a session that is gone; "" for none. It waits with it for the next one who
+	// makes one of that name.
+	Coming string
 	// Extensions are those of every database.
 	Extensions []logical.Extension
 	// Ended are the sessions that were told to stop.

@@ -156,6 +156,9 @@ func (in *Inside) has(database string) bool {
 // CreateDatabase implements platform.Logical.
 func (c contents) CreateDatabase(_ context.Context, d logical.Database) error {
 	return c.edit(func(in *Inside) error {
+		if in.Coming == d.Name {
+			in.Coming, in.Databases = "", append(slices.Clone(in.Databases), d)
+		}
 		if in.has(d.Name) {
 			return logical.Taken("name")
 		}
