@@ -53,9 +53,12 @@ func (w *work) placeKept(ctx context.Context, want platform.Wanted, b backup.Bac
 	return nil
 }
 
+// token names the operation to a platform that may be asked for the same more than once.
+func (w *work) token() string { return strconv.FormatInt(int64(w.op.ID), 10) }
+
 // keptSource is a backup as what is to be restored for this operation.
 func (w *work) keptSource(b backup.Backup) platform.KeptSource {
-	return platform.KeptSource{Backup: b.ID, Ref: b.Ref, Token: strconv.FormatInt(int64(w.op.ID), 10)}
+	return platform.KeptSource{Backup: b.ID, Ref: b.Ref, Token: w.token()}
 }
 
 // forkKept makes the new cluster of a backup that the platform keeps.

@@ -96,7 +96,7 @@ func (w *work) copyFrom(ctx context.Context, want platform.Wanted, b backup.Back
 	}
 	defer opened.content.Close()
 	in := &announced{Reader: opened.content, atEnd: func() error { return w.touched(ctx) }}
-	from := platform.Source{Copy: opened.copy}
+	from := platform.Source{Copy: opened.copy, Token: w.token()}
 	if w.recovers(b) {
 		from.Recovery = w.recovery(w.c.ID, *w.op.Params.To, opened.key)
 	}

@@ -149,6 +149,8 @@ type Source struct {
 	AdminPassword string
 	// Recovery goes on from the copy to a later moment; nil to take it as it is.
 	Recovery *Recovery
+	// Token names the request for a Restore: what one of another name put in place is the customer's.
+	Token string
 }
 
 // Recovery is how far to go on from a copy, with what was archived since.
@@ -211,8 +213,8 @@ type Archiver interface {
 	// Restore makes the data in r that of all nodes. The old data is set aside
 	// until the restored one serves; r is read to its end, and is whole, before
 	// the old data is touched. progress is told the bytes read so far. Repeated
-	// after a crash, it begins anew. Servers come up with the accounts and
-	// passwords of the time of the backup. With a Recovery reached is the moment that
+	// after a crash, also one after its end, it begins anew, and what was set aside
+	// stays. Servers come up with the accounts and passwords of the time of the backup. With a Recovery reached is the moment that
 	// the data is of, as Fork says it; its source is the cluster itself.
 	Restore(ctx context.Context, want Wanted, from Source, r io.Reader, progress func(bytes int64)) (reached time.Time, err error)
 	// Fork makes the data in r, another cluster's, that of a new one, which gets

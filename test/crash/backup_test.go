@@ -149,6 +149,7 @@ func restoring(engine string, size int) operation {
 			status, _, err := w.TryCall("POST", w.backup.Path(w.db)+"/restore", nil, nil)
 			return status, err
 		},
+		at:    []string{"host: restored data serves"},
 		check: checkRestored,
 	}
 }
@@ -174,7 +175,7 @@ func checkSnapshot(t *testing.T, w *world, accepted bool) {
 }
 
 // checkRestored: all rows of the time of the backup or, when it wasn't asked
-// for, all there were.
+// for, all there were. These are back when the restore is undone.
 func checkRestored(t *testing.T, w *world, accepted bool) {
 	t.Helper()
 	w.AwaitHealthy(w.db, w.size)
@@ -185,7 +186,13 @@ func checkRestored(t *testing.T, w *world, accepted bool) {
 	if err != nil || rows != w.backedUp && (accepted || rows != w.rows) {
 		t.Errorf("%d rows (%v), want %d as in the backup; accepted: %v", rows, err, w.backedUp, accepted)
 	}
-	w.rows = rows
+	if err == nil && rows == w.backedUp {
+		if status, body := w.Call("POST", w.db.Path()+"/restore/undo", nil, nil); status != 200 {
+			t.Fatalf("undo: %d %s", status, body)
+		}
+		w.AwaitHealthy(w.db, w.size)
+		w.mustHaveRows(t, w.rows)
+	}
 	w.drop("kept")
 	w.archiveIsEmpty()
 }

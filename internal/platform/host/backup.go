@@ -186,7 +186,7 @@ func (d *Driver) restore(ctx context.Context, want platform.Wanted, c platform.S
 		return reached, err
 	}
 	defer cs.unlock()
-	return reached, nr.installRestored(ctx, unpacked, keyring)
+	return reached, nr.installRestored(ctx, unpacked, keyring, c.Token)
 }
 
 // prepareRestore makes the data to be installed in dir, and returns the keyring that it
@@ -202,7 +202,7 @@ func (nr *nodeReconciler) prepareRestore(ctx context.Context, c platform.Source,
 }
 
 // installRestored replaces all data by what was unpacked. The caller holds the lock.
-func (nr *nodeReconciler) installRestored(ctx context.Context, unpacked string, keyring []byte) error {
+func (nr *nodeReconciler) installRestored(ctx context.Context, unpacked string, keyring []byte, token string) error {
 	now, err := nr.d.wantedTopology(nr.want)
 	if err != nil {
 		return err
@@ -213,7 +213,7 @@ func (nr *nodeReconciler) installRestored(ctx context.Context, unpacked string, 
 	if err := nr.d.stopServers(ctx, nr.cs, nr.want, now); err != nil {
 		return err
 	}
-	if err := nr.swapData(now, unpacked); err != nil {
+	if err := nr.swapData(now, unpacked, token); err != nil {
 		return err
 	}
 	if err := nr.takeKeyring(ctx, keyring); err != nil {
@@ -315,21 +315,23 @@ func (d *Driver) stopServers(ctx context.Context, cs *clusterState, want platfor
 }
 
 // swapData sets the data in use aside and puts the copy in its place. What an
-// earlier attempt put there isn't the customer's: then what was set aside stays. A
-// fork has no customer's data to set aside.
-func (nr *nodeReconciler) swapData(top state.Topology, unpacked string) error {
+// earlier attempt put there isn't the customer's, not even if it serves: who asked may
+// have died before it was noted, and asks again by the same token. Then what was set aside
+// stays. A fork has no customer's data to set aside.
+func (nr *nodeReconciler) swapData(top state.Topology, unpacked, token string) error {
 	before := nr.d.layout.setAside(nr.want.ID)
-	if !top.Restoring {
+	again := top.Restoring || token != "" && top.Restored == token
+	if !again {
 		if err := nr.d.trash.Put(before); err != nil {
 			return err
 		}
 		if err := files.MakeFolder(before, 0o711, 0, 0); err != nil {
 			return err
 		}
-		top.Restoring, top.Undone, top.Asleep = true, false, time.Time{}
-		if err := nr.d.saveTopology(nr.want.ID, top); err != nil {
-			return err
-		}
+	}
+	top.Restoring, top.Restored, top.Undone, top.Asleep = true, token, false, time.Time{}
+	if err := nr.d.saveTopology(nr.want.ID, top); err != nil {
+		return err
 	}
 	failpoint.Here("host: before setting data aside")
 	if aside := filepath.Join(before, "data"); nr.foreign != "" || exists(aside) {

@@ -401,7 +401,7 @@ func (u *upgrade) stop(ctx context.Context, top state.Topology) error {
 func (u *upgrade) replace(ctx context.Context, now state.Topology) error {
 	nr := u.nr
 	now.Growing, now.Replication = nr.top.Growing, nr.top.Replication
-	if err := nr.swapData(now, u.moved()); err != nil {
+	if err := nr.swapData(now, u.moved(), ""); err != nil {
 		return err
 	}
 	if err := errors.Join(nr.discardReplicas(), nr.clearArchiveDirs()); err != nil {

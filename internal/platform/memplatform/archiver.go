@@ -80,10 +80,10 @@ func (d *Driver) Restore(ctx context.Context, want platform.Wanted, from platfor
 	if from.Recovery != nil {
 		reached = from.Recovery.Until
 	}
-	return reached, d.restore(ctx, want, from.Recovery, r, progress)
+	return reached, d.restore(ctx, want, from, r, progress)
 }
 
-func (d *Driver) restore(ctx context.Context, want platform.Wanted, recovery *platform.Recovery, r io.Reader, progress func(bytes int64)) error {
+func (d *Driver) restore(ctx context.Context, want platform.Wanted, from platform.Source, r io.Reader, progress func(bytes int64)) error {
 	content, err := d.read(ctx, want.ID, r, progress)
 	if err != nil {
 		return err
@@ -93,13 +93,13 @@ func (d *Driver) restore(ctx context.Context, want platform.Wanted, recovery *pl
 			return err
 		}
 		return d.change(want.ID, func(c *Cluster) {
-			if now := c.content(); now.Data != content.Data || now.Password != content.Password {
-				c.Aside, c.Undone = &now, false
+			if from.Token == "" || c.Token != from.Token {
+				c.Aside, c.Undone = new(c.content()), false
 			}
-			c.Data, c.Password, c.Installation = content.Data, content.Password, content.Installation
+			c.Data, c.Password, c.Installation, c.Token = content.Data, content.Password, content.Installation, from.Token
 			c.Running, c.Bootstrapped, c.Routed = false, true, false
-			if c.Recovered = nil; recovery != nil {
-				c.Recovered = &recovery.Until
+			if c.Recovered = nil; from.Recovery != nil {
+				c.Recovered = &from.Recovery.Until
 			}
 		})
 	})

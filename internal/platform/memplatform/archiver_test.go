@@ -48,7 +48,7 @@ func TestBackupRestoreAndUndo(t *testing.T) {
 	}
 	last := int64(0)
 	for range 2 { // repeated after a crash, it sets the same aside
-		_, err := driver.Restore(ctx, want, platform.Source{Copy: made}, bytes.NewReader(stored.Bytes()), func(n int64) { last = n })
+		_, err := driver.Restore(ctx, want, platform.Source{Copy: made, Token: "1"}, bytes.NewReader(stored.Bytes()), func(n int64) { last = n })
 		if err != nil || last != int64(stored.Len()) {
 			t.Fatalf("%d of %d bytes, %v", last, stored.Len(), err)
 		}

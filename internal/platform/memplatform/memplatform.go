@@ -101,7 +101,7 @@ type Cluster struct {
 	Aside *Content
 	// Undone reports whether the last restore was undone.
 	Undone bool
-	// Token is that of the last restore of a backup that is kept in the world.
+	// Token is that of the last restore.
 	Token string
 	// Recovered is the moment that the last restore went on to; nil for the backup's own.
 	Recovered *time.Time

@@ -30,6 +30,8 @@ type Topology struct {
 	// Restoring reports whether a backup is being put in the place of the data: what
 	// lies there may be neither.
 	Restoring bool `json:"restoring,omitempty"`
+	// Restored names the request for the restore that put the data in place, or is about to.
+	Restored string `json:"restored,omitempty"`
 	// Undone reports whether the last restore was undone. Who died before noting that asks for it again.
 	Undone bool `json:"undone,omitempty"`
 	// Suspended reports whether no server is to run.
