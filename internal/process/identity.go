@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -48,7 +49,15 @@ func (id Identity) fits(pid int, buf []byte) bool {
 	if err != nil || s.gone() {
 		return false
 	}
-	return marked || within && s.terminal == 0 || owned && !id.foreign(pid, buf)
+	return marked || within && s.terminal == 0 || owned && !unborn(pid) && !id.foreign(pid, buf)
+}
+
+// unborn reports whether a process was forked by this one and has yet to run its program: it may have the server's user already, and has
+// no mark. To be asked before the mark is looked for, which whoever isn't unborn has by then, if ever.
+func unborn(pid int) bool {
+	exe, err := os.Readlink(procPath(pid, "exe"))
+	own, errOwn := os.Readlink("/proc/self/exe")
+	return err == nil && errOwn == nil && exe == own
 }
 
 // foreign reports whether the process or one of its ancestors has another mark.
@@ -100,7 +109,7 @@ func Marked(prefix string) (map[string][]int, error) {
 
 // mark is the process's; empty when it has none. buf is to read into.
 func mark(pid int, buf []byte) string {
-	content, err := readProc(pid, "environ", buf)
+	content, err := readEnviron(pid, buf)
 	if err != nil {
 		return ""
 	}
@@ -111,6 +120,33 @@ func mark(pid int, buf []byte) string {
 	}
 	value, _, _ = bytes.Cut(value, []byte{0})
 	return string(value)
+}
+
+const (
+	// execPatience bounds the wait for a process in an exec, which takes well under a millisecond on a machine that isn't busy.
+	execPatience = 2 * time.Second
+	// execsMissed is how often a process may have begun and ended an exec while its environment was read.
+	execsMissed = 5
+)
+
+// readEnviron reads a process's environment, into buf if it fits. It reads as empty in the middle of an exec, which is waited for, and when
+// an exec comes between opening and reading it: the process would be taken for one without a mark, and so for a stranger.
+func readEnviron(pid int, buf []byte) ([]byte, error) {
+	began := time.Now()
+	for missed := 0; ; {
+		content, err := readProc(pid, "environ", buf)
+		if err != nil || len(content) > 0 {
+			return content, err
+		}
+		switch has, inExec := hasEnviron(pid); {
+		case inExec && time.Since(began) < execPatience:
+			time.Sleep(100 * time.Microsecond) // nobody tells when an exec is over, and it is so before a poll for it would be set up
+		case has && missed < execsMissed:
+			missed++
+		default:
+			return nil, nil
+		}
+	}
 }
 
 func owner(pid int) int {

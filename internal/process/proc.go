@@ -63,15 +63,24 @@ const procPage = 4096
 // procBuffer is one that most of such files fit into.
 func procBuffer() []byte { return make([]byte, 0, 2*procPage) }
 
-func readStat(pid int) (stat, error) {
+// statFields are those of /proc/PID/stat that follow the command's name: number n of proc_pid_stat(5) is at n-3.
+func statFields(pid int) ([][]byte, error) {
 	content, err := readProc(pid, "stat", make([]byte, 0, 512)) // a line
 	if err != nil {
-		return stat{}, err
+		return nil, err
 	}
 	// The command's name, in brackets, may hold anything.
 	fields := bytes.Fields(content[bytes.LastIndexByte(content, ')')+1:])
-	if len(fields) < 20 {
-		return stat{}, fmt.Errorf("process %d: short stat", pid)
+	if len(fields) < 50 {
+		return nil, fmt.Errorf("process %d: short stat", pid)
+	}
+	return fields, nil
+}
+
+func readStat(pid int) (stat, error) {
+	fields, err := statFields(pid)
+	if err != nil {
+		return stat{}, err
 	}
 	parent, errParent := strconv.Atoi(string(fields[1]))
 	threads, errThreads := strconv.Atoi(string(fields[17]))
@@ -81,6 +90,23 @@ func readStat(pid int) (stat, error) {
 		return stat{}, fmt.Errorf("process %d: stat: %w", pid, err)
 	}
 	return stat{state: fields[0][0], parent: parent, threads: threads, terminal: terminal, start: start}, nil
+}
+
+// hasEnviron reports whether a process has an environment, and whether it is in the middle of an exec: it has the new program's memory
+// then, where the kernel puts an environment before it tells where the code begins.
+func hasEnviron(pid int) (has, inExec bool) {
+	fields, err := statFields(pid)
+	if err != nil || fields[0][0] == 'Z' || fields[0][0] == 'X' {
+		return false, false
+	}
+	// PF_EXITING and PF_KTHREAD of the kernel's sched.h: these have no memory at all.
+	const exiting, kernelThread = 0x4, 0x200000
+	flags, err := strconv.ParseUint(string(fields[6]), 10, 64)
+	if err != nil || flags&(exiting|kernelThread) != 0 {
+		return false, false
+	}
+	code, begin, end := string(fields[23]), string(fields[47]), string(fields[48])
+	return begin != end, code == "0"
 }
 
 // alive reports whether the very process that had the pid at that start time runs.

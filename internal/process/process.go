@@ -290,10 +290,8 @@ func (k *killing) pass() (int, error) {
 			}
 		}
 	}
-	for pid, start := range k.killed {
-		if !alive(pid, start) {
-			delete(k.killed, pid)
-		}
+	if err := k.again(); err != nil {
+		return 0, err
 	}
 	if left := max(found, len(k.killed)); left > 0 {
 		return left, nil
@@ -309,6 +307,19 @@ func (k *killing) pass() (int, error) {
 		}
 	}
 	return len(members), nil
+}
+
+// again forgets what has ended, and kills what lives: one whose only sign of belonging is the folder it works in may have been elsewhere at
+// the moment of the signal.
+func (k *killing) again() error {
+	for pid, start := range k.killed {
+		if !alive(pid, start) {
+			delete(k.killed, pid)
+		} else if err := k.id.signalMember(pid, syscall.SIGKILL); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (k *killing) note(pids []int) {

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -243,6 +245,43 @@ func TestKillAllReachesEveryProcess(t *testing.T) {
 	}
 }
 
+// A process shows no environment in the middle of an exec, and belongs all the same.
+func TestAProcessInAnExecBelongs(t *testing.T) {
+	s := server(t, `exec /bin/sh ./again`)
+	if err := os.WriteFile(filepath.Join(s.WorkDir, "again"), []byte("exec /bin/sh ./again\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, s)
+	const looks = 3000
+	missed := 0
+	for range looks {
+		if len(members(t, s.Identity)) != 1 {
+			missed++
+		}
+	}
+	if missed > 0 {
+		t.Errorf("not among the members in %d of %d looks", missed, looks)
+	}
+	if err := process.KillAll(t.Context(), s.Identity, nil); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, p)
+}
+
+// Whether a process that comes and goes belongs, another may say otherwise each time it looks: KillAll ends all the same.
+func TestKillAllEndsWhileAProcessComesAndGoes(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), testPatience)
+	defer cancel()
+	for range 20 { // most are met at home at once
+		s := server(t, `while :; do cd /; cd "$OLDPWD"; done`)
+		for p := start(t, s); p.Running(); {
+			if err := process.KillAll(ctx, process.Identity{Dir: s.WorkDir}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // A killed server's port must be free when KillAll returns, however long its
 // threads take to die.
 func TestKillAllWaitsUntilFilesAreLetGo(t *testing.T) {
@@ -374,6 +413,54 @@ func TestAnotherMarkProtectsFromTheSameUser(t *testing.T) {
 	}
 	if err := process.KillAll(t.Context(), s.Identity, nil); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Nodes of a cluster have the same user, and start at the same time, each after what was left of it is killed.
+func TestAnotherMarkProtectsWhileAServerStarts(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	const uid, starts = 791238, 500
+	s := server(t, `exec sleep 1000`)
+	s.User, s.Group, s.Identity.UID = uid, uid, uid
+	if err := os.Chown(s.WorkDir, uid, uid); err != nil {
+		t.Fatal(err)
+	}
+	var ending sync.RWMutex // who ends has no mark any more
+	var over atomic.Bool
+	var looking sync.WaitGroup
+	var taken atomic.Int64
+	for range 4 {
+		looking.Go(func() {
+			for other := (process.Identity{Mark: "somebody/else", UID: uid}); !over.Load(); {
+				ending.RLock()
+				list, err := other.Members()
+				ending.RUnlock()
+				if err != nil {
+					t.Error(err)
+				}
+				taken.Add(int64(len(list)))
+			}
+		})
+	}
+	for range starts {
+		p, err := process.Start(s)
+		ending.Lock()
+		if err != nil {
+			t.Error(err)
+		} else {
+			if err := p.Signal(syscall.SIGKILL); err != nil {
+				t.Error(err)
+			}
+			ended(t, p)
+		}
+		ending.Unlock()
+	}
+	over.Store(true)
+	looking.Wait()
+	if n := taken.Load(); n > 0 {
+		t.Errorf("%d times in %d starts a server was taken for another's", n, starts)
 	}
 }
 
