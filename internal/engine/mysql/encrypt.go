@@ -68,6 +68,9 @@ func (mariaDB) encryptionMissing(inst engine.Installation) string {
 // encrypt makes the background threads work through what the template
 // brought, and rebuilds the system tables, which they leave alone.
 func (mariaDB) encrypt(ctx context.Context, s *session) error {
+	if err := s.lock(ctx, "steward_encrypt"); err != nil {
+		return err
+	}
 	if err := s.exec(ctx, "SET SESSION enforce_storage_engine = NULL"); err != nil {
 		return err
 	}
@@ -87,6 +90,17 @@ func (mariaDB) encrypt(ctx context.Context, s *session) error {
 		return err
 	}
 	return s.exec(ctx, "SET GLOBAL innodb_encryption_threads = 1", "SET GLOBAL innodb_encryption_rotation_iops = 100")
+}
+
+// lock waits until no other session has the lock of that name, a minute at most, and keeps it until this session ends. The server may still
+// be at the statement of one that was given up: of two that change the number of encryption threads at once, MariaDB tells only one
+// when that is done, and the other waits for good.
+func (s *session) lock(ctx context.Context, name string) error {
+	got, err := s.text(ctx, "SELECT GET_LOCK(?, 60)", name) // seconds
+	if err == nil && got != "1" {
+		err = fmt.Errorf("another session has the lock %s", name)
+	}
+	return err
 }
 
 // waitUntilNone waits until the count is zero.

@@ -62,6 +62,7 @@ func TestNodeThorough(t *testing.T) {
 		if b.Driver.EncryptionMissing(b.Installation) != "" {
 			return
 		}
+		b.Case(t, "encrypted by six at once", encryptedBySix)
 		b.Case(t, "killed while encrypting", func(t *testing.T, b *enginetest.Bench) {
 			for _, after := range encryptingFor {
 				if s := encryptingKilled(t, b, after); s != nil {
@@ -483,6 +484,30 @@ func encryptedFence(t *testing.T, b *enginetest.Bench) {
 	s.Start(t)
 	if restart, err := b.Driver.Reload(t.Context(), s.Node); err != nil || restart {
 		t.Errorf("reload: restart %v, %v", restart, err)
+	}
+}
+
+// encryptedBySix: of several that ask for the encryption at once, as whoever was cut off may still do, all are told that it is done.
+func encryptedBySix(t *testing.T, b *enginetest.Bench) {
+	if !onlyMariaDB(b) {
+		return // MySQL may crash: see encryptingKilled
+	}
+	for range 2 {
+		s := b.Server(t, encrypted(t))
+		s.Start(t)
+		ctx, end := context.WithTimeout(t.Context(), time.Minute)
+		defer end()
+		var work sync.WaitGroup
+		for range 6 {
+			work.Go(func() {
+				if err := b.Driver.Bootstrap(ctx, s.Node); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		work.Wait()
+		wantEncrypted(t, s)
+		s.Kill(t)
 	}
 }
 
