@@ -145,7 +145,7 @@ type listing struct {
 	at  time.Time
 }
 
-// clusters lists all databases, once for the loops that ask at the same moment. Whoever changes one finds in
+// clusters lists all databases, once for the loops that ask at the same moment. Whoever changes one has to find in
 // its transaction whether it has changed since.
 func (k *Keeper) clusters(ctx context.Context) ([]cluster.Cluster, error) {
 	const share = 10 // of the time between two looks

@@ -84,11 +84,17 @@ func (k *Keeper) announceMaintenance(ctx context.Context, c cluster.Cluster, sta
 		if err != nil || !first {
 			return err
 		}
+		if err := stillOpens(ctx, tx, c.ID, start, end); err != nil {
+			return err
+		}
 		if err := notify(ctx, tx, c, operation.MaintenanceScheduled, message); err != nil {
 			return err
 		}
 		return k.tellWindow(ctx, tx, monitor.NoticeAnnounced, c, start, end)
 	})
+	if errors.Is(err, errMoved) {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("announce: %w", err)
 	}
@@ -105,6 +111,22 @@ const windowTime = "2006-01-02 15:04 UTC"
 
 // errNoRoom ends the beginning of maintenance when enough is going on.
 var errNoRoom = errors.New("as much maintenance as may be is going on")
+
+// errMoved ends what was due in a window that is another one now.
+var errMoved = errors.New("the window was moved")
+
+// stillOpens fails with errMoved when a database's owner has chosen another window since the database was listed. What the
+// transaction has recorded of the window before keeps the owner from doing so until it ends.
+func stillOpens(ctx context.Context, tx *store.Tx, id cluster.ID, start, end time.Time) error {
+	c, err := tx.ClusterForWork(ctx, id)
+	if err != nil {
+		return err
+	}
+	if from, to := c.Updates.Current(start); !from.Equal(start) || !to.Equal(end) {
+		return errMoved
+	}
+	return nil
+}
 
 // beginMaintenance does what a request for a patch does, in the name of nobody and
 // until the window's end. It stays due when others are worked on, or when somebody
@@ -123,6 +145,9 @@ func (k *Keeper) beginMaintenance(ctx context.Context, c cluster.Cluster, start,
 		if err != nil || !first {
 			return err
 		}
+		if err := stillOpens(ctx, tx, c.ID, start, end); err != nil {
+			return err
+		}
 		if _, err := tx.Transition(ctx, c, cluster.Change); err != nil {
 			return err
 		}
@@ -134,7 +159,7 @@ func (k *Keeper) beginMaintenance(ctx context.Context, c cluster.Cluster, start,
 		}
 		return k.tellWindow(ctx, tx, monitor.NoticeBegun, c, start, end)
 	})
-	if errors.Is(err, errNoRoom) || errors.Is(err, store.ErrNoTransition) {
+	if errors.Is(err, errNoRoom) || errors.Is(err, errMoved) || errors.Is(err, store.ErrNoTransition) {
 		return nil
 	}
 	if err != nil {

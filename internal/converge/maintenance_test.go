@@ -263,6 +263,36 @@ func TestNoticeIsOneWithWhatItTellsOf(t *testing.T) {
 	}
 }
 
+// TestWindowThatWasMovedIsNone: a round that listed a database before its owner chose another window neither tells of the
+// old one nor begins anything in it.
+func TestWindowThatWasMovedIsNone(t *testing.T) {
+	t.Parallel()
+	w := newWindows(t, converge.MaintenanceOptions{})
+	c := w.database(1)
+	w.driver.Install("postgresql/15", "15.3")
+	w.waits(c.ID, 1)
+	listed, err := w.store.ClusterForWork(t.Context(), c.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := cluster.WindowChange{DayOfWeek: new(6)}
+	if _, err := w.control.Clusters.Update(t.Context(), w.admin, "", c.ID, control.UpdateCluster{Updates: &change}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []time.Time{opens.Add(-20 * time.Hour), opens} {
+		w.at(at)
+		if err := w.keeper.Maintain(t.Context(), listed); err != nil {
+			t.Error(err)
+		}
+	}
+	if told, begun := w.of(c.ID, operation.MaintenanceScheduled), w.of(c.ID, operation.Maintenance); len(told)+len(begun) > 0 {
+		t.Errorf("told %+v, begun %+v", told, begun)
+	}
+	if now := w.view(c.ID); now.Status != cluster.Active || now.Maintenance.Announced != nil || now.Maintenance.Begun != nil {
+		t.Errorf("%s, %+v", now.Status, now.Maintenance)
+	}
+}
+
 // TestMaintenanceKeepsItsBound: all that is due at once is done, but not at once.
 func TestMaintenanceKeepsItsBound(t *testing.T) {
 	t.Parallel()
