@@ -44,6 +44,8 @@ const (
 	// fetchPoll bounds how late a pass comes that was put off, or whose
 	// notification was lost with the store's connection.
 	fetchPoll = 2 * time.Second
+	// resignTimeout bounds how long a stop waits for a store that hangs: the term ends by itself, after some 15 s.
+	resignTimeout = 5 * time.Second
 	// keepDone is how long finished jobs stay: they say nothing that the
 	// operation doesn't.
 	keepDone = time.Minute
@@ -141,11 +143,18 @@ func (w *Work) Stop(ctx context.Context) error {
 	return nil
 }
 
-// resign makes way for another server to look after the queue. River does so itself, but for
-// a client that is elected while it stops: others would wait until its term ends.
+// resign makes way for another server to look after the queue. River does so itself, but for a client that is elected while
+// it stops: others would wait until its term ends. The store may have yet to commit that election, which the lock waits for.
 func (w *Work) resign(ctx context.Context) error {
-	_, err := w.pool.Exec(context.WithoutCancel(ctx), "DELETE FROM river_leader WHERE leader_id = $1", w.client.ID())
-	return err
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resignTimeout)
+	defer cancel()
+	return pgx.BeginFunc(ctx, w.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "LOCK TABLE river_leader IN SHARE ROW EXCLUSIVE MODE"); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, "DELETE FROM river_leader WHERE leader_id = $1", w.client.ID())
+		return err
+	})
 }
 
 // sweep wakes what was forgotten: at once, and then every few seconds.
