@@ -108,6 +108,7 @@ func (d *Driver) watch(cs *clusterState, ns *nodeState, p *process.Process) {
 	if ns.process() != p {
 		return // stopped on purpose
 	}
+	full := d.room(ns) < scarce // before anybody hears of its end, and makes room
 	rec, err := state.ReadNode(d.layout.node(ns.id, ns.ordinal))
 	pause, words := ns.exited(d.o.Now(), p, func() string {
 		if err != nil || rec == nil {
@@ -131,7 +132,7 @@ func (d *Driver) watch(cs *clusterState, ns *nodeState, p *process.Process) {
 	}
 	d.log.Warn("server exited; it will be restarted", "cluster_id", cs.id, "node", ns.ordinal, "in", pause, "last_words", words)
 	for {
-		if d.awaitStart(ns, pause) != nil {
+		if d.awaitStart(ns, pause, full) != nil {
 			return
 		}
 		err := d.restart(cs, ns, p)
@@ -141,6 +142,7 @@ func (d *Driver) watch(cs *clusterState, ns *nodeState, p *process.Process) {
 		if d.quit.Err() != nil {
 			return
 		}
+		full = d.room(ns) < scarce
 		d.log.Warn("server can't be restarted", "cluster_id", cs.id, "node", ns.ordinal, "error", err)
 		pause = ns.crashed(d.o.Now(), 0, err.Error())
 		ns.startFailed()
@@ -154,21 +156,22 @@ const (
 	lookForRoom = 250 * time.Millisecond
 )
 
-// awaitStart waits for a pause before a server is started again, and no longer than until its disk has room, if it had none.
-func (d *Driver) awaitStart(ns *nodeState, pause time.Duration) error {
-	room := func() uint64 {
-		var disk unix.Statfs_t
-		if err := unix.Statfs(d.layout.dataOf(ns.id, ns.ordinal), &disk); err != nil {
-			return math.MaxUint64 // who starts it sees why
-		}
-		return disk.Bavail * uint64(disk.Bsize)
+// room is what the disk of a server's data has left, in bytes.
+func (d *Driver) room(ns *nodeState) uint64 {
+	var disk unix.Statfs_t
+	if err := unix.Statfs(d.layout.dataOf(ns.id, ns.ordinal), &disk); err != nil {
+		return math.MaxUint64 // who starts it sees why
 	}
-	full := room() < scarce
+	return disk.Bavail * uint64(disk.Bsize)
+}
+
+// awaitStart waits for a pause before a server is started again, and no longer than until its disk has room, if it was full when the server ended.
+func (d *Driver) awaitStart(ns *nodeState, pause time.Duration, full bool) error {
 	for left := pause; left > 0; left -= lookForRoom {
 		if err := wait.Sleep(d.quit, min(left, lookForRoom)); err != nil {
 			return err
 		}
-		if full && room() >= 2*scarce {
+		if full && d.room(ns) >= 2*scarce {
 			d.log.Info("there is room on a server's disk again; it is started", "cluster_id", ns.id, "node", ns.ordinal)
 			ns.startsAnew()
 			break
