@@ -12,6 +12,9 @@ func ScopeOf(dir string) string { return scopeOf(dir) }
 // EmptyTrash deletes what is in the trash now.
 func EmptyTrash(ctx context.Context, d *Driver) error { return d.trash.Empty(ctx) }
 
+// HasData reports whether a server's data is in dir.
+func HasData(d *Driver, dir string) bool { return d.hasData(dir) }
+
 // Ready is how many clones wait for the installation.
 func Ready(d *Driver, id string) int {
 	for _, i := range d.Installations() {
