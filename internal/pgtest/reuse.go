@@ -57,6 +57,9 @@ func (s *server) takeMigrated(ctx context.Context) (*reused, error) {
 func (s *server) giveBack(ctx context.Context, d *reused) error {
 	var like bool
 	err := d.conn.QueryRow(ctx, s.empty.looksNew).Scan(&like)
+	if err == nil && !like { // a session that ends by itself as it is to be ended counts as one that can't be
+		err = d.conn.QueryRow(ctx, s.empty.looksNew).Scan(&like)
+	}
 	if err == nil && like {
 		_, err = d.conn.Exec(ctx, s.empty.statements) // in one transaction
 	}

@@ -207,8 +207,8 @@ func (b *browser) quiet(t *testing.T) {
 	b.complaints = nil
 }
 
-// patience is for one step in the browser.
-const patience = 60 * time.Second
+// patience is for one step in the browser, which may wait for a move to another version on a busy machine.
+const patience = 2 * time.Minute
 
 // do carries out steps, and shows the page when one fails.
 func (b *browser) do(t *testing.T, steps ...step) {

@@ -90,7 +90,7 @@ func TestHostileSources(t *testing.T) {
 	t.Parallel()
 	ok := []byte{packetOK, 0, 0, 2, 0, 0, 0}
 	file := t.TempDir() + "/ours"
-	const inside = "what is in our file"
+	const inside, silent = "what is in our file", "nothing for too long"
 	if err := os.WriteFile(file, []byte(inside), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +110,8 @@ func TestHostileSources(t *testing.T) {
 		answer          func(net.Conn) error
 		want            string
 	}{
-		"silence":                  {want: "nothing for too long"},
-		"silence after the log-in": {greeting: greeting, login: ok, answer: func(net.Conn) error { return nil }, want: "nothing for too long"},
+		"silence":                  {want: silent},
+		"silence after the log-in": {greeting: greeting, login: ok, answer: func(net.Conn) error { return nil }, want: silent},
 		"another protocol":         {greeting: []byte("HTTP/1.1 400 Bad Request\r\n\r\n" + strings.Repeat("x", 2<<20)), want: "more than the database has room for"},
 		"a greeting cut short":     {greeting: inPlace(0, []byte{10, '1', '0', '.', '1'}), want: "doesn't answer as"},
 		"an answer cut short":      {greeting: greeting, login: ok, answer: answers([]byte{1}, []byte{0xfd, 0xff, 0xff, 0xff}), want: "can't be asked"},
@@ -148,7 +148,10 @@ func TestHostileSources(t *testing.T) {
 			defer cancel()
 			src := engine.Source{
 				Dial:     func(ctx context.Context) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "tcp", address) },
-				Username: "mover", Password: "secret", Received: &engine.Received{}, Most: 1 << 20, Silence: 300 * time.Millisecond,
+				Username: "mover", Password: "secret", Received: &engine.Received{}, Most: 1 << 20, Silence: 20 * time.Second,
+			}
+			if c.want == silent {
+				src.Silence = 300 * time.Millisecond
 			}
 			s, err := atSource(ctx, src)
 			if err == nil {
