@@ -44,7 +44,7 @@ func (f *Fault) Error() string {
 	return f.Field + ": " + f.Reason
 }
 
-// Is makes errors.Is compare by value, so that tests can name the fault they want.
+// Is makes errors.Is compare by value, so that callers can name the fault they mean.
 func (f *Fault) Is(target error) bool {
 	other, ok := errors.AsType[*Fault](target)
 	return ok && *f == *other

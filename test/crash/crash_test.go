@@ -163,7 +163,7 @@ func (w *world) change(kills int) {
 			},
 		},
 		{
-			name: "reset", steps: 26,
+			name: "reset", steps: 18,
 			ask: func(w *world) (int, error) { return w.post("/credentials/reset") },
 			check: func(t *testing.T, w *world, accepted bool) {
 				w.AwaitStatus(w.db, "active")
