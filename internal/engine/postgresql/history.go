@@ -73,43 +73,55 @@ type descent struct {
 	oldest, segmentSize uint64
 }
 
-// descentQuery takes the timeline from the names of the WAL's segments: a
-// replica has one of a timeline's only once it goes along with it, and what its
-// control file says of that may be old.
-const descentQuery = `WITH wal AS (
-		SELECT name FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'
-	), newest AS (SELECT substr(max(name), 1, 8) AS id FROM wal)
-	SELECT (SELECT system_identifier FROM pg_control_system()), pg_is_in_recovery(), id,
-		pg_read_file('pg_wal/' || id || '.history', 0, 1000000, true),
+// placeQuery is asked before wayQuery: a server that turns to another timeline meanwhile is then thought to be at a place that
+// it has passed on its new way. The other way round, what it applied after it had turned counted as of its old timeline, which nobody shares.
+const placeQuery = `SELECT (SELECT system_identifier FROM pg_control_system()), pg_is_in_recovery(),
 		CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END,
 		CASE WHEN pg_is_in_recovery() THEN greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())
-			ELSE pg_current_wal_flush_lsn() END,
+			ELSE pg_current_wal_flush_lsn() END`
+
+// wayQuery takes the timeline from the names of the WAL's segments: a
+// replica has one of a timeline's only once it goes along with it, and what its
+// control file says of that may be old.
+const wayQuery = `WITH wal AS (
+		SELECT name FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'
+	), newest AS (SELECT substr(max(name), 1, 8) AS id FROM wal)
+	SELECT id, pg_read_file('pg_wal/' || id || '.history', 0, 1000000, true),
 		(SELECT min(substr(name, 9)) FROM wal), pg_size_bytes(current_setting('wal_segment_size'))
 	FROM newest`
 
 func askDescent(ctx context.Context, conn *pgconn.PgConn) (descent, error) {
-	row, err := queryOne(ctx, conn, descentQuery)
+	place, err := queryOne(ctx, conn, placeQuery)
 	if err != nil {
 		return descent{}, err
 	}
-	id, err := strconv.ParseUint(row[2], 16, 32)
+	way, err := queryOne(ctx, conn, wayQuery)
+	if err != nil {
+		return descent{}, err
+	}
+	return parseDescent(place, way)
+}
+
+// parseDescent reads the two queries' answers.
+func parseDescent(place, way []string) (d descent, err error) {
+	d.identifier, d.recovering = place[0], place[1] == "t"
+	if d.applied, err = parseLSN(place[2]); err != nil {
+		return descent{}, err
+	}
+	if d.received, err = parseLSN(place[3]); err != nil {
+		return descent{}, err
+	}
+	id, err := strconv.ParseUint(way[0], 16, 32)
 	if err != nil {
 		return descent{}, fmt.Errorf("timeline: %w", err)
 	}
-	d := descent{identifier: row[0], recovering: row[1] == "t"}
-	if d.applied, err = parseLSN(row[4]); err != nil {
+	if d.history, err = parseHistory(way[1], timeline{uint32(id), d.applied}); err != nil {
 		return descent{}, err
 	}
-	if d.received, err = parseLSN(row[5]); err != nil {
-		return descent{}, err
-	}
-	if d.history, err = parseHistory(row[3], timeline{uint32(id), d.applied}); err != nil {
-		return descent{}, err
-	}
-	if d.segmentSize, err = strconv.ParseUint(row[7], 10, 64); err != nil {
+	if d.segmentSize, err = strconv.ParseUint(way[3], 10, 64); err != nil {
 		return descent{}, fmt.Errorf("size of segments: %w", err)
 	}
-	d.oldest, err = parseSegment(row[6], d.segmentSize)
+	d.oldest, err = parseSegment(way[2], d.segmentSize)
 	return d, err
 }
 

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"steward/internal/await"
 	"steward/internal/cluster"
@@ -24,6 +28,7 @@ func replicationChecks() []enginetest.Check {
 			clusterPart{"a started replica knows what it has", knowsWhatItHas},
 			clusterPart{"a base backup is whole whatever is written meanwhile", baseBackupBesideRewrites},
 			clusterPart{"drain of much", drainOfMuch},
+			clusterPart{"a replica is on its source's way while it turns there", turnsMeanwhile},
 			clusterPart{"follow tells of a primary that wasn't drained", notDrained},
 		)},
 		{Name: "three nodes: replicas that can't follow, and readers of one that can", Run: onOneCluster(
@@ -267,6 +272,76 @@ func walIsGone(t *testing.T, c *enginetest.Cluster) {
 	}
 	away.Kill(t)
 	c.Recopy(t, away)
+}
+
+// turnsMeanwhile has a replica turn to the timeline of a new primary, and apply what that brings, between the two questions that it is asked.
+func turnsMeanwhile(t *testing.T, c *enginetest.Cluster) {
+	dead, candidate, other := c.Primary, replicas(c)[0], replicas(c)[1]
+	conn, asked := beforeSecond(t, other, func() {
+		dead.Kill(t)
+		if err := c.Bench.Driver.Drain(t.Context(), dead.Node, candidate.Node); err != nil {
+			t.Error(err)
+		}
+		candidate.Node.Role, candidate.Node.Source = cluster.Primary, engine.Peer{}
+		candidate.WriteFiles(t)
+		if err := c.Bench.Driver.Promote(t.Context(), candidate.Node); err != nil {
+			t.Error(err)
+		}
+		c.Primary = candidate
+		candidate.Exec(t, "CREATE TABLE turned (v int)")
+		rejoin(t, c)
+	})
+	was, err := askDescent(t.Context(), conn)
+	if err != nil || *asked != 2 {
+		t.Fatalf("%d questions, %v", *asked, err)
+	}
+	source, err := asOurs(t.Context(), candidate.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeSoon(t.Context(), source)
+	is, err := askDescent(t.Context(), source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := was.partsFrom(is); err != nil {
+		t.Errorf("%v, of %+v, whose source is %+v", err, was, is)
+	}
+}
+
+// beforeSecond is a session that does something before it sends its second question, and counts them.
+func beforeSecond(t *testing.T, s *enginetest.Server, do func()) (conn *pgconn.PgConn, asked *int) {
+	t.Helper()
+	conn, err := asOurs(t.Context(), s.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hijacked, err := conn.Hijack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := &questions{Conn: hijacked.Conn, beforeSecond: do}
+	hijacked.Conn, hijacked.Frontend = counted, pgproto3.NewFrontend(counted, counted)
+	if conn, err = pgconn.Construct(hijacked); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeSoon(context.WithoutCancel(t.Context()), conn) })
+	return conn, &counted.asked
+}
+
+// questions is a connection that counts what is sent.
+type questions struct {
+	net.Conn
+
+	asked        int
+	beforeSecond func()
+}
+
+func (q *questions) Write(p []byte) (int, error) {
+	if q.asked++; q.asked == 2 {
+		q.beforeSecond()
+	}
+	return q.Conn.Write(p)
 }
 
 // notDrained leaves the killed primary with changes nobody has.
