@@ -61,7 +61,7 @@ type Options struct {
 type API struct {
 	Options
 	huma    huma.API
-	mux     *http.ServeMux
+	mux     *router
 	handler http.Handler
 	metrics *metrics
 	oauth   *oauth.Server
@@ -92,7 +92,7 @@ func New(o Options) *API {
 		o.Registry = prometheus.NewRegistry()
 	}
 	a := &API{
-		Options: o, mux: http.NewServeMux(), metrics: newMetrics(o.Registry), oauth: oauth.New(o.Control, o.ConsoleRedirect), limits: newLimits(o), suspects: make(chan struct{}, suspectsAtOnce),
+		Options: o, mux: newRouter(), metrics: newMetrics(o.Registry), oauth: oauth.New(o.Control, o.ConsoleRedirect), limits: newLimits(o), suspects: make(chan struct{}, suspectsAtOnce),
 		deliveries: map[string]delivery{"GET /openapi.yaml": deliverPacked, "GET /openapi-3.0.json": deliverPacked, "GET /docs": deliverPacked},
 	}
 	a.huma = humago.New(a.mux, config())

@@ -41,9 +41,9 @@ func (e endpoint) delivery() delivery {
 	return deliverPacked
 }
 
-// leastPacked is the size in bytes from which an answer is compressed: smaller ones
-// fit into one packet as they are.
-const leastPacked = 1 << 10
+// leastPacked is the size in bytes from which an answer is compressed: smaller ones, such as a database, fit into two packets as they are, and to
+// compress one takes as long as to look the database up.
+const leastPacked = 2 << 10
 
 // pack compresses a handler's answers.
 var pack = newPack()

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"path"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -19,7 +18,7 @@ import (
 )
 
 // wrap puts around the operations what every request gets.
-func (a *API) wrap(next *http.ServeMux) http.Handler {
+func (a *API) wrap(next *router) http.Handler {
 	return a.observe(a.cors(a.normalise(a.readBody(a.route(next)))))
 }
 
@@ -164,55 +163,21 @@ func (a *API) readBody(next http.Handler) http.Handler {
 
 // route answers unknown paths and wrong methods in the envelope. One rule holds
 // for all: 404 for a path that nothing has, 405 for one that lacks the method.
-func (a *API) route(mux *http.ServeMux) http.Handler {
+func (a *API) route(mux *router) http.Handler {
 	deliver := a.deliver(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		allowed, pattern := routes(mux, r)
+		pattern, methods := mux.find(r)
 		if seen, ok := w.(*recorder); ok {
 			seen.route = pattern
 		}
 		switch {
 		case pattern != "":
 			deliver(pattern).ServeHTTP(w, r)
-		case len(allowed) > 0:
-			w.Header().Set("Allow", strings.Join(allowed, ", "))
+		case len(methods) > 0:
+			w.Header().Set("Allow", strings.Join(append(slices.Clone(methods), http.MethodOptions), ", ")) // answered before anything is routed
 			writeJSON(w, http.StatusMethodNotAllowed, envelopeOf("", "Method Not Allowed"))
 		default:
 			writeJSON(w, http.StatusNotFound, envelopeOf("", fault.NewNotFound().Reason))
 		}
 	})
-}
-
-// routes are the methods that the request's path has, and the pattern of the one
-// asked for, "" when that isn't among them. A path with a name of its own isn't
-// also another one's parameter: what /credentials/sshkey lacks isn't looked for
-// in /credentials/{credentialId}.
-func routes(mux *http.ServeMux, r *http.Request) (allowed []string, pattern string) {
-	if path.Clean(r.URL.Path) != r.URL.Path {
-		return nil, "" // the mux would send clients elsewhere
-	}
-	methods := []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete}
-	patterns, best := map[string]string{}, ""
-	for _, method := range methods {
-		other := *r
-		other.Method = method
-		_, found := mux.Handler(&other)
-		_, place, _ := strings.Cut(found, " ")
-		if found != "" && (best == "" || strings.Count(place, "{") < strings.Count(best, "{")) {
-			best = place
-		}
-		patterns[method] = found
-	}
-	for _, method := range methods {
-		if _, place, _ := strings.Cut(patterns[method], " "); best != "" && place == best {
-			allowed = append(allowed, method)
-		}
-	}
-	if len(allowed) > 0 {
-		allowed = append(allowed, http.MethodOptions) // answered before anything is routed
-	}
-	if slices.Contains(allowed, r.Method) {
-		pattern = patterns[r.Method]
-	}
-	return allowed, pattern
 }
