@@ -192,11 +192,11 @@ func nonNil(list cluster.AllowList) []string {
 // An empty engine means any.
 func (q queries) Cluster(ctx context.Context, v Viewer, engine cluster.Engine, id cluster.ID) (cluster.Cluster, error) {
 	b := sqlBuilder{}
-	sql := selectCluster + " FROM clusters WHERE " + b.visible(v) + " AND id = " + b.arg(int64(id))
+	where := b.visible(v) + " AND id = " + b.arg(int64(id))
 	if engine != "" {
-		sql += " AND engine = " + b.arg(string(engine))
+		where += " AND engine = " + b.arg(string(engine))
 	}
-	return q.oneCluster(ctx, sql, b.args...)
+	return q.oneCluster(ctx, selectCluster+" FROM clusters WHERE "+where, b.args...)
 }
 
 // visible is the condition that a cluster is the viewer's to see.
