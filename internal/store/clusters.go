@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"steward/internal/account"
 	"steward/internal/catalog"
@@ -47,15 +48,17 @@ var clusterColumns = columns{
 	"region": "region", "status": "status", "created": shown("created"), "updated": shown("updated"), "cluster_size": "size::bigint",
 }
 
+// selectCluster reads all that is told of a database. What it takes of backups is one row, for which only the database's own are looked at: one
+// query for each, of which the last went by id, went through others' too.
 const selectCluster = `SELECT id, account_id, label, engine, series, region, type, size, encrypted, ssl_connection, allow_list,
 	replication_type, commit_type, updates, status, port, host_primary, host_secondary, members, installation, server_version,
 	used_bytes, read_only, failovers, locked_out, last_auto, generation, created, updated, deleted, fork_source, fork_time, fork_asked,
 	tasks, window_announced, window_begun, engine_config, auto_suspend, sleeping_since, protected, platform, autoscale, autoscale_percent, autoscale_max,
 	pools, coalesce(pool_port, 0), final_until,
-	(SELECT min(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete'),
-	(SELECT max(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete' AND b.problem = ''),
-	(SELECT max(b.created) FROM backups b WHERE b.cluster_id = clusters.id AND b.state = 'complete' AND b.problem = '' AND b.verified IS NOT NULL),
-	coalesce((SELECT b.state = 'failed' OR b.problem <> '' FROM backups b WHERE b.cluster_id = clusters.id AND b.state IN ('complete', 'failed') ORDER BY b.id DESC LIMIT 1), false),
+	(SELECT ROW(min(b.created) FILTER (WHERE b.state = 'complete'), max(b.created) FILTER (WHERE b.state = 'complete' AND b.problem = ''),
+			max(b.created) FILTER (WHERE b.state = 'complete' AND b.problem = '' AND b.verified IS NOT NULL),
+			coalesce(max(b.id) FILTER (WHERE b.state = 'failed' OR b.problem <> '') > coalesce(max(b.id) FILTER (WHERE b.state = 'complete' AND b.problem = ''), 0), false))
+		FROM backups b WHERE b.cluster_id = clusters.id AND b.state IN ('complete', 'failed')),
 	allow_list_notes`
 
 // portLock is the class of the advisory lock that serialises giving out ports.
@@ -240,7 +243,8 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 		&replication, &commit, &updates, &status, &port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
 		&c.UsedBytes, &c.ReadOnly, &failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
 		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &autoSuspend, &c.SleepingSince, &c.Protected, &c.Platform,
-		&c.Autoscale.Enabled, &autoscalePercent, &c.Autoscale.Max, &pools, &poolPort, &c.FinalUntil, &c.OldestBackup, &c.NewestBackup, &c.ProvenBackup, &c.BackupFailed, &notes,
+		&c.Autoscale.Enabled, &autoscalePercent, &c.Autoscale.Max, &pools, &poolPort, &c.FinalUntil,
+		pgtype.CompositeFields{&c.OldestBackup, &c.NewestBackup, &c.ProvenBackup, &c.BackupFailed}, &notes,
 	}, more...)...)
 	if err != nil {
 		return c, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/jackc/pgx/v5"
 
 	"steward/internal/account"
 	"steward/internal/cluster"
@@ -439,4 +440,49 @@ func TestTenancy(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("restricted with a grant", r, true, 2)
+}
+
+// TestClusterReadsItsOwnBackups: what others have in backups isn't gone through for a database that has none.
+func TestClusterReadsItsOwnBackups(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Store(t)
+	u := newAccount(t, s, "a")
+	bare, other := newCluster(t, s, u.Account, "bare"), newCluster(t, s, u.Account, "other")
+	for n := range 28 {
+		newCluster(t, s, u.Account, fmt.Sprint("more", n))
+	}
+	tx, err := s.Pool().Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	for _, sql := range []string{
+		fmt.Sprintf(`INSERT INTO backups (account_id, cluster_id, type, label, target, state, created)
+			SELECT c.account_id, c.id, 'auto', 'n' || g, 'primary', 'complete', now() FROM clusters c, generate_series(1, 100) g WHERE c.id <> %d`, bare.ID),
+		"ANALYZE backups",
+	} {
+		if _, err := tx.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, most := range map[cluster.ID]int{bare.ID: 0, other.ID: 100} {
+		rows, _ := tx.Query(t.Context(), fmt.Sprintf("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) %s FROM clusters WHERE id = %d", store.SelectCluster, id))
+		plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		looked, scans := 0, 0
+		for _, line := range plan {
+			var n, removed int
+			if at := strings.Index(line, "on backups b"); at >= 0 {
+				_, _ = fmt.Sscanf(line[at:], "on backups b (actual rows=%d", &n)
+				scans++
+			}
+			_, _ = fmt.Sscanf(strings.TrimSpace(line), "Rows Removed by Filter: %d", &removed)
+			looked += n + removed
+		}
+		if scans != 1 || looked != most {
+			t.Errorf("%d backups are looked at in %d scans, want %d in one:\n%s", looked, scans, most, strings.Join(plan, "\n"))
+		}
+	}
 }

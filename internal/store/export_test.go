@@ -10,3 +10,6 @@ func (s *Store) Waits() bool { return len(s.pool.turn) > 0 }
 
 // ConnsAtOnce are opened without a pause.
 const ConnsAtOnce = connsAtOnce
+
+// SelectCluster is what is read of a database.
+const SelectCluster = selectCluster
