@@ -244,7 +244,8 @@ func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
 		&c.UsedBytes, &c.ReadOnly, &failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
 		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &autoSuspend, &c.SleepingSince, &c.Protected, &c.Platform,
 		&c.Autoscale.Enabled, &autoscalePercent, &c.Autoscale.Max, &pools, &poolPort, &c.FinalUntil,
-		pgtype.CompositeFields{&c.OldestBackup, &c.NewestBackup, &c.ProvenBackup, &c.BackupFailed}, &notes,
+		pgtype.CompositeFields{&c.OldestBackup, &c.NewestBackup, &c.ProvenBackup, &c.BackupFailed},
+		&notes,
 	}, more...)...)
 	if err != nil {
 		return c, err
