@@ -54,7 +54,11 @@ func (k *Keeper) maintain(ctx context.Context, c cluster.Cluster) error {
 		return fmt.Errorf("look what it waits for: %w", err)
 	}
 	if !slices.EqualFunc(tasks, c.Maintenance.Tasks, sameTask) {
-		if err := k.Store.RecordTasks(ctx, c.ID, tasks); err != nil {
+		err := k.Store.RecordTasksOf(ctx, c, tasks)
+		if errors.Is(err, store.ErrStale) {
+			return nil // it is looked at again soon
+		}
+		if err != nil {
 			return fmt.Errorf("record what it waits for: %w", err)
 		}
 		c.Maintenance.Tasks = tasks

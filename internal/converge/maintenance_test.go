@@ -400,6 +400,35 @@ func TestPatchBeforeTheWindow(t *testing.T) {
 	}
 }
 
+// TestTasksThatAreDoneAreNotFoundAgain: a round that looked before a patch what waits doesn't write it down after that.
+func TestTasksThatAreDoneAreNotFoundAgain(t *testing.T) {
+	t.Parallel()
+	w := newWindows(t, converge.MaintenanceOptions{})
+	c := w.database(1)
+	w.driver.Install("postgresql/15", "15.3")
+	w.waits(c.ID, 1)
+	listed, err := w.store.ClusterForWork(t.Context(), c.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.control.Clusters.Patch(t.Context(), w.admin, "", c.ID); err != nil {
+		t.Fatal(err)
+	}
+	w.run()
+	w.keeper.Stop()
+	w.world.Edit(c.ID, func(real *memplatform.Cluster) { real.Tasks = []cluster.Task{{Kind: cluster.TaskCertificate}} }) // as it looked then
+	if err := w.keeper.Maintain(t.Context(), listed); err != nil {
+		t.Error(err)
+	}
+	now := w.view(c.ID)
+	if len(now.Maintenance.Tasks) > 0 {
+		t.Errorf("after the patch it waits for %+v", now.Maintenance.Tasks)
+	}
+	if err := w.keeper.Maintain(t.Context(), now); err != nil || len(w.view(c.ID).Maintenance.Tasks) != 1 {
+		t.Errorf("the next round finds %+v, %v", w.view(c.ID).Maintenance.Tasks, err)
+	}
+}
+
 // TestMaintenanceOutlivesItsWindow: a server that was down from within the window
 // until after it moves nothing any more, and leaves the database well.
 func TestMaintenanceOutlivesItsWindow(t *testing.T) {

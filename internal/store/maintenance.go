@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"steward/internal/cluster"
+	"steward/internal/store/dbsqlc"
 )
 
 // maintenanceLock is the class of the advisory lock that serialises the beginning
@@ -16,14 +17,35 @@ const maintenanceLock = 7002
 // RecordTasks keeps what waits for a cluster's window. Nothing is written when
 // nothing changed.
 func (q queries) RecordTasks(ctx context.Context, id cluster.ID, tasks []cluster.Task) error {
+	text, err := encodeTasks(tasks)
+	if err != nil {
+		return err
+	}
+	return classify(q.q.ClusterTasks(ctx, text, int64(id)))
+}
+
+// RecordTasksOf is RecordTasks of c as it was when the tasks were looked for; ErrStale when it changed since: what was found may be done by now.
+func (q queries) RecordTasksOf(ctx context.Context, c cluster.Cluster, tasks []cluster.Task) error {
+	text, err := encodeTasks(tasks)
+	if err != nil {
+		return err
+	}
+	n, err := q.q.ClusterTasksFound(ctx, dbsqlc.ClusterTasksFoundParams{Tasks: text, ID: int64(c.ID), Generation: c.Generation})
+	if err == nil && n == 0 {
+		return ErrStale
+	}
+	return classify(err)
+}
+
+func encodeTasks(tasks []cluster.Task) ([]byte, error) {
 	if tasks == nil {
 		tasks = []cluster.Task{}
 	}
 	text, err := json.Marshal(tasks)
 	if err != nil {
-		return fmt.Errorf("encode tasks: %w", err)
+		return nil, fmt.Errorf("encode tasks: %w", err)
 	}
-	return classify(q.q.ClusterTasks(ctx, text, int64(id)))
+	return text, nil
 }
 
 // RecordAnnounced notes that the work of the window that opens at start was told

@@ -19,6 +19,24 @@ func (q *Queries) ClusterTasks(ctx context.Context, tasks []byte, iD int64) erro
 	return err
 }
 
+const clusterTasksFound = `-- name: ClusterTasksFound :execrows
+UPDATE clusters SET tasks = $1 WHERE id = $2 AND generation = $3
+`
+
+type ClusterTasksFoundParams struct {
+	Tasks      []byte
+	ID         int64
+	Generation int64
+}
+
+func (q *Queries) ClusterTasksFound(ctx context.Context, arg ClusterTasksFoundParams) (int64, error) {
+	result, err := q.db.Exec(ctx, clusterTasksFound, arg.Tasks, arg.ID, arg.Generation)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const maintenanceLock = `-- name: MaintenanceLock :exec
 SELECT pg_advisory_xact_lock($1::int, 0)
 `

@@ -1,6 +1,9 @@
 -- name: ClusterTasks :exec
 UPDATE clusters SET tasks = @tasks WHERE id = @id AND tasks IS DISTINCT FROM @tasks::jsonb;
 
+-- name: ClusterTasksFound :execrows
+UPDATE clusters SET tasks = @tasks WHERE id = @id AND generation = @generation;
+
 -- name: WindowAnnounced :execrows
 UPDATE clusters SET window_announced = @start::timestamptz
 WHERE id = @id AND deleted IS NULL AND window_announced IS DISTINCT FROM @start::timestamptz;
