@@ -81,6 +81,19 @@ func (w *windows) waits(id cluster.ID, tasks int) {
 	await.True(w.t, "tasks are found", func() bool { return len(w.view(id).Maintenance.Tasks) == tasks })
 }
 
+// outdated is a database that waits for a newer minor, as a round lists it.
+func (w *windows) outdated() cluster.Cluster {
+	w.t.Helper()
+	c := w.database(1)
+	w.driver.Install("postgresql/15", "15.3")
+	w.waits(c.ID, 1)
+	c, err := w.store.ClusterForWork(w.t.Context(), c.ID)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
 // turn is one of the keeper's rounds, from its beginning to its end: all that is due
 // by the clock of this moment has been begun or told when it returns.
 func (w *windows) turn() {
@@ -268,20 +281,14 @@ func TestNoticeIsOneWithWhatItTellsOf(t *testing.T) {
 func TestWindowThatWasMovedIsNone(t *testing.T) {
 	t.Parallel()
 	w := newWindows(t, converge.MaintenanceOptions{})
-	c := w.database(1)
-	w.driver.Install("postgresql/15", "15.3")
-	w.waits(c.ID, 1)
-	listed, err := w.store.ClusterForWork(t.Context(), c.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := w.outdated()
 	change := cluster.WindowChange{DayOfWeek: new(6)}
 	if _, err := w.control.Clusters.Update(t.Context(), w.admin, "", c.ID, control.UpdateCluster{Updates: &change}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, at := range []time.Time{opens.Add(-20 * time.Hour), opens} {
 		w.at(at)
-		if err := w.keeper.Maintain(t.Context(), listed); err != nil {
+		if err := w.keeper.Maintain(t.Context(), c); err != nil {
 			t.Error(err)
 		}
 	}
@@ -404,20 +411,14 @@ func TestPatchBeforeTheWindow(t *testing.T) {
 func TestTasksThatAreDoneAreNotFoundAgain(t *testing.T) {
 	t.Parallel()
 	w := newWindows(t, converge.MaintenanceOptions{})
-	c := w.database(1)
-	w.driver.Install("postgresql/15", "15.3")
-	w.waits(c.ID, 1)
-	listed, err := w.store.ClusterForWork(t.Context(), c.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := w.outdated()
 	if err := w.control.Clusters.Patch(t.Context(), w.admin, "", c.ID); err != nil {
 		t.Fatal(err)
 	}
 	w.run()
 	w.keeper.Stop()
 	w.world.Edit(c.ID, func(real *memplatform.Cluster) { real.Tasks = []cluster.Task{{Kind: cluster.TaskCertificate}} }) // as it looked then
-	if err := w.keeper.Maintain(t.Context(), listed); err != nil {
+	if err := w.keeper.Maintain(t.Context(), c); err != nil {
 		t.Error(err)
 	}
 	now := w.view(c.ID)
