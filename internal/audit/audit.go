@@ -35,7 +35,7 @@ type Recorder struct {
 
 	mu      sync.RWMutex
 	closed  bool
-	lines   chan account.Audit
+	lines   chan *account.Audit // pointers, since most of its places are empty at all times
 	written sync.WaitGroup
 	// stopping ends waits for a store that is away.
 	stopping chan struct{}
@@ -43,7 +43,7 @@ type Recorder struct {
 
 // New makes a recorder that Start has to start.
 func New(store Store, log *slog.Logger) *Recorder {
-	return &Recorder{store: store, log: log, lines: make(chan account.Audit, held), stopping: make(chan struct{})}
+	return &Recorder{store: store, log: log, lines: make(chan *account.Audit, held), stopping: make(chan struct{})}
 }
 
 // Record hands a line over. It never waits: with too many lines in the way, or
@@ -53,7 +53,7 @@ func (r *Recorder) Record(line account.Audit) {
 	defer r.mu.RUnlock()
 	if !r.closed {
 		select {
-		case r.lines <- line:
+		case r.lines <- &line:
 			return
 		default:
 		}
@@ -95,7 +95,7 @@ func (r *Recorder) gather() (lines []account.Audit, more bool) {
 	if !more {
 		return nil, false
 	}
-	lines = append(lines, line)
+	lines = append(lines, *line)
 	late := time.NewTimer(pause)
 	defer late.Stop()
 	for len(lines) < batch {
@@ -104,7 +104,7 @@ func (r *Recorder) gather() (lines []account.Audit, more bool) {
 			if !more {
 				return lines, false
 			}
-			lines = append(lines, line)
+			lines = append(lines, *line)
 		case <-late.C:
 			return lines, true
 		}
