@@ -120,12 +120,17 @@ func (a *API) normalise(next http.Handler) http.Handler {
 		if len(asked) > 1 {
 			asked = strings.TrimSuffix(asked, "/")
 		}
+		// Of two tokens a gateway may have looked at the other one.
+		ambiguous := len(r.Header.Values("Authorization")) > 1
+		if asked == r.URL.Path && r.URL.RawPath == "" && !ambiguous {
+			next.ServeHTTP(w, r)
+			return
+		}
 		u := *r.URL
 		u.Path, u.RawPath = asked, ""
 		r2 := *r
 		r2.URL = &u
-		// Of two tokens a gateway may have looked at the other one.
-		if all := r.Header.Values("Authorization"); len(all) > 1 {
+		if ambiguous {
 			r2.Header = r.Header.Clone()
 			r2.Header.Set("Authorization", "ambiguous")
 		}
