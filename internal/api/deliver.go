@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/klauspost/compress/gzip"
@@ -81,17 +82,26 @@ func cacheControl(value string, next http.Handler) http.Handler {
 // clients that have it.
 func tag(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		held := &heldAnswer{ResponseWriter: w, status: http.StatusOK}
+		held := &heldAnswer{ResponseWriter: w, status: http.StatusOK, body: bodies.Get().(*bytes.Buffer)}
 		next.ServeHTTP(held, r)
 		held.send(r)
+		if held.body.Cap() <= mostKept {
+			held.body.Reset()
+			bodies.Put(held.body)
+		}
 	})
 }
+
+// bodies hold answers, one after the other. One that has grown past mostKept bytes isn't kept.
+var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+const mostKept = 64 << 10
 
 // heldAnswer holds an answer back until all of it is known.
 type heldAnswer struct {
 	http.ResponseWriter
 	status int
-	body   bytes.Buffer
+	body   *bytes.Buffer
 }
 
 // WriteHeader implements http.ResponseWriter.

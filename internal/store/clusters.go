@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -227,57 +229,78 @@ func (q queries) oneCluster(ctx context.Context, sql string, args ...any) (clust
 	return c, classify(err)
 }
 
-// scanCluster reads a row of selectCluster, and what else was selected into
-// more. Plain variables: pgx takes twice as long to see through named types.
-func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
-	var c cluster.Cluster
-	var id, owner int64
-	var size, port, poolPort, failovers, autoSuspend, autoscalePercent int32
-	var engine, replication, commit, status string
-	var list []string
-	var updates, members, tasks, config, pools, notes []byte
-	var forkSource *int64
-	var forkTime, forkAsked *time.Time
-	err := row.Scan(append([]any{
-		&id, &owner, &c.Label, &engine, &c.Series, &c.Region, &c.Type, &size, &c.Encrypted, &c.SSLConnection, &list,
-		&replication, &commit, &updates, &status, &port, &c.Hosts.Primary, &c.Hosts.Secondary, &members, &c.Installation, &c.ServerVersion,
-		&c.UsedBytes, &c.ReadOnly, &failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
-		&forkSource, &forkTime, &forkAsked, &tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &config, &autoSuspend, &c.SleepingSince, &c.Protected, &c.Platform,
-		&c.Autoscale.Enabled, &autoscalePercent, &c.Autoscale.Max, &pools, &poolPort, &c.FinalUntil,
+// clusterRow is where a row of selectCluster is scanned to. Plain variables: pgx takes twice as long to see through named types.
+type clusterRow struct {
+	c                                                              cluster.Cluster
+	id, owner                                                      int64
+	size, port, poolPort, failovers, autoSuspend, autoscalePercent int32
+	engine, replication, commit, status                            string
+	list                                                           []string
+	updates, members, tasks, config, pools, notes                  []byte
+	forkSource                                                     *int64
+	forkTime, forkAsked                                            *time.Time
+	// columns point to where each goes, in the order of selectCluster.
+	columns []any
+}
+
+// clusterRows are used again and again: what it takes to scan one is 2 KB.
+var clusterRows = sync.Pool{New: func() any {
+	r := &clusterRow{}
+	c := &r.c
+	r.columns = []any{
+		&r.id, &r.owner, &c.Label, &r.engine, &c.Series, &c.Region, &c.Type, &r.size, &c.Encrypted, &c.SSLConnection, &r.list,
+		&r.replication, &r.commit, &r.updates, &r.status, &r.port, &c.Hosts.Primary, &c.Hosts.Secondary, &r.members, &c.Installation, &c.ServerVersion,
+		&c.UsedBytes, &c.ReadOnly, &r.failovers, &c.LockedOut, &c.LastAuto, &c.Generation, &c.Created, &c.Updated, &c.Deleted,
+		&r.forkSource, &r.forkTime, &r.forkAsked, &r.tasks, &c.Maintenance.Announced, &c.Maintenance.Begun, &r.config, &r.autoSuspend, &c.SleepingSince, &c.Protected, &c.Platform,
+		&c.Autoscale.Enabled, &r.autoscalePercent, &c.Autoscale.Max, &r.pools, &r.poolPort, &c.FinalUntil,
 		pgtype.CompositeFields{&c.OldestBackup, &c.NewestBackup, &c.ProvenBackup, &c.BackupFailed},
-		&notes,
-	}, more...)...)
-	if err != nil {
-		return c, err
+		&r.notes,
 	}
-	c.ID, c.Account, c.Size, c.Port, c.PoolPort = cluster.ID(id), account.ID(owner), int(size), int(port), int(poolPort)
-	c.Failovers, c.AutoSuspend, c.Autoscale.Percent = int(failovers), int(autoSuspend), int(autoscalePercent)
-	if forkSource != nil {
-		c.Fork = &cluster.Fork{Source: cluster.ID(*forkSource), RestoreTime: forkTime, Asked: forkAsked}
+	return r
+}}
+
+// scanCluster reads a row of selectCluster, and what else was selected into more.
+func scanCluster(row pgx.Row, more ...any) (cluster.Cluster, error) {
+	r := clusterRows.Get().(*clusterRow)
+	defer clusterRows.Put(r)
+	*r = clusterRow{columns: r.columns}
+	if err := row.Scan(append(slices.Clip(r.columns), more...)...); err != nil {
+		return cluster.Cluster{}, err
 	}
-	c.Engine, c.Status, c.AllowList = cluster.Engine(engine), cluster.Status(status), list
-	c.Replication, c.Commit = cluster.Replication(replication), cluster.Commit(commit)
+	return r.cluster()
+}
+
+// cluster is the one that was scanned. The row forgets it before it is used again.
+func (r *clusterRow) cluster() (cluster.Cluster, error) {
+	c := &r.c
+	c.ID, c.Account, c.Size, c.Port, c.PoolPort = cluster.ID(r.id), account.ID(r.owner), int(r.size), int(r.port), int(r.poolPort)
+	c.Failovers, c.AutoSuspend, c.Autoscale.Percent = int(r.failovers), int(r.autoSuspend), int(r.autoscalePercent)
+	if r.forkSource != nil {
+		c.Fork = &cluster.Fork{Source: cluster.ID(*r.forkSource), RestoreTime: r.forkTime, Asked: r.forkAsked}
+	}
+	c.Engine, c.Status, c.AllowList = cluster.Engine(r.engine), cluster.Status(r.status), r.list
+	c.Replication, c.Commit = cluster.Replication(r.replication), cluster.Commit(r.commit)
 	for _, column := range []struct {
 		name string
 		text []byte
 		into any
 	}{
-		{"updates", updates, &c.Updates},
-		{"engine_config", config, &c.Config},
-		{"allow_list_notes", notes, &c.AllowNotes},
-		{"pools", pools, &c.Pools},
-		{"members", members, &c.Members},
-		{"tasks", tasks, &c.Maintenance.Tasks},
+		{"updates", r.updates, &c.Updates},
+		{"engine_config", r.config, &c.Config},
+		{"allow_list_notes", r.notes, &c.AllowNotes},
+		{"pools", r.pools, &c.Pools},
+		{"members", r.members, &c.Members},
+		{"tasks", r.tasks, &c.Maintenance.Tasks},
 	} {
 		if len(column.text) == len("{}") {
 			continue // most databases have none of most of them, which takes as long to decode as a few do
 		}
 		if err := json.Unmarshal(column.text, column.into); err != nil {
-			return c, fmt.Errorf("decode %s: %w", column.name, err)
+			return cluster.Cluster{}, fmt.Errorf("decode %s: %w", column.name, err)
 		}
 	}
 	c.AllowNotes = c.AllowNotes.Of(c.AllowList)
-	return c, nil
+	return *c, nil
 }
 
 // ClusterForWork is a cluster whoever owns it, also one that is deleted but

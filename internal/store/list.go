@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -56,7 +57,7 @@ type sqlBuilder struct {
 
 func (b *sqlBuilder) arg(v any) string {
 	b.args = append(b.args, v)
-	return fmt.Sprintf("$%d", len(b.args))
+	return "$" + strconv.Itoa(len(b.args))
 }
 
 var sqlOps = map[filter.Op]string{
