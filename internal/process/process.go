@@ -19,6 +19,7 @@ type Process struct {
 	record
 	identity Identity
 	child    bool
+	started  time.Time
 	done     chan struct{}
 	// leave ends the wait for the process's end; watched is closed when that has ended.
 	leave   context.CancelFunc
@@ -63,7 +64,7 @@ func Adopt(pidFile string, id Identity) (*Process, error) {
 
 // newProcess makes a Process of one that runs, and watches it.
 func newProcess(r record, id Identity, child bool) *Process {
-	p := &Process{record: r, identity: id, child: child, done: make(chan struct{}), watched: make(chan struct{})}
+	p := &Process{record: r, identity: id, child: child, started: startedAt(r.Start), done: make(chan struct{}), watched: make(chan struct{})}
 	ctx, leave := context.WithCancel(context.Background())
 	p.leave = leave
 	go p.watch(ctx)
@@ -145,15 +146,24 @@ func (p *Process) Stopped() bool {
 	return err == nil && s.start == m.start && (s.state == 'T' || s.state == 't')
 }
 
-// Started is when the process began.
-func (p *Process) Started() time.Time {
-	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
-		return time.Time{}
+// Started is when the process began, the same whenever it is asked.
+func (p *Process) Started() time.Time { return p.started }
+
+// startedAt is the time of so many clock ticks after the machine's boot, to a hundredth of a second.
+func startedAt(ticks uint64) time.Time {
+	const tick = time.Second / 100 // USER_HZ, fixed on every architecture that Go runs on
+	for {
+		before, now, after := sinceBoot(), time.Now(), sinceBoot()
+		if after-before < time.Millisecond { // else another thread had the processor in between
+			return now.Add(time.Duration(ticks)*tick - before).Round(tick)
+		}
 	}
-	const ticks = 100 // USER_HZ, fixed on every architecture that Go runs on
-	since := time.Duration(p.Start) * (time.Second / ticks)
-	return time.Now().Add(since - time.Duration(now.Nano())).Round(10 * time.Millisecond)
+}
+
+func sinceBoot() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // every kernel that has control groups of version 2 has the clock
+	return time.Duration(now.Nano())
 }
 
 // Signal sends a signal to the server's main process.

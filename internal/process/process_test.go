@@ -105,6 +105,27 @@ func TestServerRunsAsSpecified(t *testing.T) {
 	}
 }
 
+// TestAProcessBeganOnce: when a process began is the same whenever it is asked, on a busy machine, too.
+func TestAProcessBeganOnce(t *testing.T) {
+	p := start(t, server(t, `exec sleep 1000`))
+	var over atomic.Bool
+	var others sync.WaitGroup
+	for range 2 * runtime.GOMAXPROCS(0) {
+		others.Go(func() {
+			for !over.Load() { // busy
+			}
+		})
+	}
+	defer others.Wait()
+	defer over.Store(true)
+	began := p.Started()
+	for until := time.Now().Add(500 * time.Millisecond); time.Now().Before(until); {
+		if now := p.Started(); !now.Equal(began) {
+			t.Fatalf("it began at %v, and then at %v", began, now)
+		}
+	}
+}
+
 func TestExitIsNoticedAndLeavesNoZombie(t *testing.T) {
 	p := start(t, server(t, `exit 3`))
 	pid := p.Pid()
