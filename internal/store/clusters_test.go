@@ -19,6 +19,7 @@ import (
 	"steward/internal/cluster"
 	"steward/internal/fault"
 	"steward/internal/operation"
+	"steward/internal/parameter"
 	"steward/internal/pgtest"
 	"steward/internal/platform"
 	"steward/internal/store"
@@ -146,6 +147,35 @@ func TestPorts(t *testing.T) {
 	if c, err := create(t.Context(), s, u.Account, spec("more")); err != nil || c.Port != freed.Port {
 		t.Errorf("port %d, %v; want the lowest free one, %d", c.Port, err, freed.Port)
 	}
+}
+
+// TestClustersShareNothing: of one database that was read nothing is found in another that is read after it, nor does that change what was read before.
+func TestClustersShareNothing(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Store(t)
+	u := newAccount(t, s, "a")
+	full, bare := newCluster(t, s, u.Account, "full"), newCluster(t, s, u.Account, "bare")
+	full.AllowList, full.AllowNotes = cluster.AllowList{"10.0.0.0/8"}, cluster.AllowNotes{"10.0.0.0/8": "the office"}
+	full.Config = parameter.Config{"work_mem": int64(4096)}
+	full.Pools = []cluster.Pool{{Label: "shop", Database: "defaultdb", Mode: "transaction", Size: 5}}
+	inTx(t, s, func(tx *store.Tx) (err error) {
+		full, err = tx.UpdateCluster(t.Context(), full)
+		return err
+	})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for range 50 {
+				gotFull, errFull := s.ClusterForWork(t.Context(), full.ID)
+				gotBare, errBare := s.ClusterForWork(t.Context(), bare.ID)
+				if diff := cmp.Diff([]cluster.Cluster{full, bare}, []cluster.Cluster{gotFull, gotBare}, sameInstant); errFull != nil || errBare != nil || diff != "" {
+					t.Errorf("%v, %v -written +read\n%s", errFull, errBare, diff)
+					return
+				}
+			}
+		})
+	}
+	readers.Wait()
 }
 
 func TestUpdateCluster(t *testing.T) {
