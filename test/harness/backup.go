@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"steward/internal/testdir"
 )
 
 // Backup is a backup as the API shows it.
@@ -73,10 +75,7 @@ func (s *Server) Restore(d Database, b Backup) {
 func (s *Server) Stored(t testing.TB, name string) []string {
 	t.Helper()
 	var found []string
-	err := filepath.WalkDir(filepath.Join(s.Data, "backups"), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
+	err := testdir.Walk(filepath.Join(s.Data, "backups"), func(path string, entry fs.DirEntry) error {
 		if match, err := filepath.Match(name, entry.Name()); err != nil || !match || entry.IsDir() {
 			return err
 		}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"steward/internal/testdir"
 )
 
 // Leftovers is nil when no database server, folder or cgroup of the data folder
@@ -55,17 +57,11 @@ func (s *Server) Processes() map[int]string {
 func FilesWith(t testing.TB, dir, text string) []string {
 	t.Helper()
 	var found []string
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
+	err := testdir.Walk(dir, func(path string, entry fs.DirEntry) error {
+		if !entry.Type().IsRegular() {
 			return nil
-		}
-		if err != nil || !entry.Type().IsRegular() {
-			return err
 		}
 		content, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
 		if bytes.Contains(content, []byte(text)) {
 			found = append(found, path)
 		}

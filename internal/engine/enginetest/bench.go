@@ -205,12 +205,7 @@ func giveAway(t *testing.T, path string, uid int) {
 	if os.Geteuid() != 0 {
 		return
 	}
-	must(t, filepath.WalkDir(path, func(p string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return os.Lchown(p, uid, uid)
-	}), "give files away")
+	must(t, testdir.Walk(path, func(p string, _ fs.DirEntry) error { return os.Lchown(p, uid, uid) }), "give files away")
 }
 
 func must(t *testing.T, err error, what string) {

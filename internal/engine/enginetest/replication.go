@@ -4,7 +4,6 @@ import (
 	"context"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"steward/internal/await"
 	"steward/internal/cluster"
 	"steward/internal/engine"
+	"steward/internal/testdir"
 )
 
 // replicationCases are what every installation must pass as three nodes.
@@ -128,9 +128,9 @@ func (s *Server) wantNoPasswordInLogs(t *testing.T) {
 	t.Helper()
 	passwords := []string{s.Node.AdminPassword, s.Node.RootPassword, s.Node.TemplatePassword}
 	wantNone(t, "console.log", []byte(s.Console(t)), passwords)
-	must(t, filepath.WalkDir(s.Node.Log, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
+	must(t, testdir.Walk(s.Node.Log, func(path string, d fs.DirEntry) error {
+		if !d.Type().IsRegular() {
+			return nil
 		}
 		content, err := os.ReadFile(path)
 		wantNone(t, strings.TrimPrefix(path, s.base), content, passwords)

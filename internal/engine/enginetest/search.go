@@ -6,20 +6,21 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"steward/internal/testdir"
 )
 
 // FilesWith says which files below a folder hold which of the texts.
 func FilesWith(t *testing.T, dir string, texts ...string) (found []string) {
 	t.Helper()
 	var search search
-	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
+	must(t, testdir.Walk(dir, func(path string, d fs.DirEntry) error {
+		if !d.Type().IsRegular() {
+			return nil
 		}
 		held, err := search.file(path, texts...)
 		for _, text := range held {

@@ -1,12 +1,10 @@
 package host_test
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -51,14 +49,11 @@ func storage(pids []int) (read, written float64) {
 // forgetFiles has the kernel keep nothing of a folder's files in memory.
 func forgetFiles(t *testing.T, dir string) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type().IsRegular() {
-			err = forgetFile(path)
-		}
-		if errors.Is(err, fs.ErrNotExist) { // the server has removed it meanwhile
+	err := testdir.Walk(dir, func(path string, e fs.DirEntry) error {
+		if !e.Type().IsRegular() {
 			return nil
 		}
-		return err
+		return forgetFile(path)
 	})
 	if err != nil {
 		t.Fatal(err)

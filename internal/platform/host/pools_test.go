@@ -28,6 +28,7 @@ import (
 	"steward/internal/platform"
 	"steward/internal/platform/host"
 	"steward/internal/process"
+	"steward/internal/testdir"
 )
 
 // oddDatabase is a name that PostgreSQL takes, and that means something in files of several programs.
@@ -305,9 +306,9 @@ func (h *pooled) keepsOut() {
 // nowhereIn demands that no file has a text.
 func (h *pooled) nowhereIn(dir, text string) {
 	h.t.Helper()
-	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
-			return err
+	err := testdir.Walk(dir, func(path string, e os.DirEntry) error {
+		if !e.Type().IsRegular() {
+			return nil
 		}
 		content, err := os.ReadFile(path)
 		if strings.Contains(string(content), text) {
