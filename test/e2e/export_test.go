@@ -251,10 +251,12 @@ type build struct {
 }
 
 // wrapped makes the programs of a build that brings its own loader ones that can
-// be typed.
+// be typed. No process of other tests, being started, has one open for writing: it couldn't be executed.
 func wrapped(t *testing.T, e build) string {
 	t.Helper()
 	dir := folderOfNobody(t)
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	for name, path := range e.Bin {
 		more := ""
 		if name == "mysqld" {

@@ -28,6 +28,7 @@ import (
 
 	"steward/internal/netns"
 	"steward/internal/pgtest"
+	"steward/internal/testdir"
 	"steward/internal/testnet"
 	"steward/test/harness"
 )
@@ -247,10 +248,7 @@ func try(t *testing.T, namespace string, uid int, targets []string) (reached []s
 		t.Fatal(err)
 	}
 	program := filepath.Join(t.TempDir(), "try")
-	content, err := os.ReadFile(self)
-	if err == nil {
-		err = os.WriteFile(program, content, 0o755)
-	}
+	err = testdir.Copy(t.Context(), self, program)
 	for dir := filepath.Dir(program); err == nil && dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 		err = os.Chmod(dir, 0o755)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -192,8 +193,11 @@ func upgradeCommand(u engine.Upgrade) []string {
 	return append(argv, "--argv0", filepath.Join(u.Work, upgradeProgram), u.To.Bin[upgradeProgram])
 }
 
-// writeStarters writes scripts that start, through the build's own loader, the programs that mariadb-upgrade starts.
+// writeStarters writes scripts that start, through the build's own loader, the programs that mariadb-upgrade starts. Nothing else is started
+// meanwhile: a process has what its parent had open until it is another program, and nobody can execute a script that is open for writing.
 func writeStarters(u engine.Upgrade) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	for _, name := range upgradePrograms {
 		var line strings.Builder
 		for _, word := range u.To.Program(name) {
