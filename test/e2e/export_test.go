@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"steward/internal/testdir"
 	"steward/test/harness"
 )
 
@@ -251,21 +252,17 @@ type build struct {
 }
 
 // wrapped makes the programs of a build that brings its own loader ones that can
-// be typed. No process of other tests, being started, has one open for writing: it couldn't be executed.
+// be typed.
 func wrapped(t *testing.T, e build) string {
 	t.Helper()
 	dir := folderOfNobody(t)
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
 	for name, path := range e.Bin {
 		more := ""
 		if name == "mysqld" {
 			more = fmt.Sprintf(" --lc-messages-dir=%s --character-sets-dir=%s/charsets --plugin-dir=%s", e.Share, e.Share, e.PluginDir)
 		}
 		script := fmt.Sprintf("#!/bin/sh\nexec %s --argv0 %s %s \"$@\"%s\n", strings.Join(e.Loader, " "), path, path, more)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testdir.WriteProgram(t, filepath.Join(dir, name), script)
 	}
 	return dir
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"steward/internal/engine"
+	"steward/internal/testdir"
 )
 
 func TestParseVersion(t *testing.T) {
@@ -44,7 +45,7 @@ func TestDiscover(t *testing.T) {
 	write("engines/noscripts/mariadbd", "", 0o755)
 	write("engines/other/engine.json", `{"flavour":"postgresql","series":"15","version":"15.1","builder":"x","home":"."}`, 0o644)
 	// The distribution's: MariaDB brings a mysqld that is a link to itself.
-	write("sbin/mariadbd", "#!/bin/sh\necho 'mariadbd  Ver 10.11.19-MariaDB-0+deb12u1'\n", 0o755)
+	testdir.WriteProgram(t, filepath.Join(dir, "sbin/mariadbd"), "#!/bin/sh\necho 'mariadbd  Ver 10.11.19-MariaDB-0+deb12u1'\n")
 	if err := os.Symlink("mariadbd", filepath.Join(dir, "sbin/mysqld")); err != nil {
 		t.Fatal(err)
 	}

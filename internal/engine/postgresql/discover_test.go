@@ -1,10 +1,13 @@
 package postgresql
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"steward/internal/testdir"
 )
 
 func TestParseVersion(t *testing.T) {
@@ -28,22 +31,14 @@ func TestParseVersion(t *testing.T) {
 
 func TestDiscoverNotesWhatItCantUse(t *testing.T) {
 	root := t.TempDir()
-	write := func(name, content string, mode os.FileMode) string {
-		t.Helper()
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), mode); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	write("initdb", "#!/bin/sh\n", 0o755)
-	write("p15", "#!/bin/sh\necho 'postgres (PostgreSQL) 15.3'\n", 0o755)
+	testdir.WriteProgram(t, filepath.Join(root, "initdb"), "#!/bin/sh\n")
+	testdir.WriteProgram(t, filepath.Join(root, "p15"), "#!/bin/sh\necho 'postgres (PostgreSQL) 15.3'\n")
 	describe := func(folder, series, version, server string) {
-		write(folder+"/engine.json", `{"flavour":"postgresql","series":"`+series+`","version":"`+version+`","builder":"test",
-			"bin":{"postgres":"../`+server+`","initdb":"../initdb"}}`, 0o600)
+		content := `{"flavour":"postgresql","series":"` + series + `","version":"` + version + `","builder":"test",
+			"bin":{"postgres":"../` + server + `","initdb":"../initdb"}}`
+		if err := errors.Join(os.Mkdir(filepath.Join(root, folder), 0o755), os.WriteFile(filepath.Join(root, folder, "engine.json"), []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	describe("good", "15", "15.3", "p15")
 	describe("lies", "15", "15.4", "p15")
