@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// WriteProgram writes a program, in a folder that is made where there is none, which can be executed at once. Nothing is started while it is written: a process that is being started has what
-// its parent had open until it is another program, and what is open for writing isn't executed.
+// WriteProgram writes a program, in a folder that is made where there is none, which can be executed at once. Nothing is started while it is
+// written: a process that is being started has what its parent had open until it is another program, and what is open for writing isn't
+// executed.
 func WriteProgram(t testing.TB, path, content string) {
 	t.Helper()
 	triedProcesses()
