@@ -27,8 +27,9 @@ import (
 type poolerState struct {
 	// mu is held while files, process or console are used.
 	mu sync.Mutex
-	// users are the verifiers that were last written, nil for none yet.
-	users map[string]string
+	// users are the verifiers that were last written, nil for none yet; usersTold is that the process has read them and has ended whom it should.
+	users     map[string]string
+	usersTold bool
 	// files is what the process that runs has read.
 	files string
 

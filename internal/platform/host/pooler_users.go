@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -11,6 +12,8 @@ import (
 
 	"steward/internal/cluster"
 	"steward/internal/engine/pgbouncer"
+	"steward/internal/failpoint"
+	"steward/internal/platform/host/state"
 	"steward/internal/wait"
 )
 
@@ -32,7 +35,10 @@ func (d *Driver) writeUsers(ctx context.Context, cs *clusterState, l *poolerLook
 	if err := d.putUsers(l, verifiers); err != nil {
 		return err
 	}
-	cs.pooler.users = verifiers
+	if err := removeEnding(d.layout.poolerEnding(cs.id)); err != nil { // nobody has a session
+		return err
+	}
+	cs.pooler.users, cs.pooler.usersTold = verifiers, true
 	return nil
 }
 
@@ -54,40 +60,83 @@ func (d *Driver) syncUsers(ctx context.Context, cs *clusterState) error {
 	if err != nil {
 		return err
 	}
-	if ps.users == nil { // another process wrote them
+	if ps.users == nil { // another process wrote them, and may have ended before it told the pooler
 		content, err := os.ReadFile(filepath.Join(l.conf.Keys, pgbouncer.UsersFile))
 		if err != nil {
 			return fmt.Errorf("read who may log in: %w", err)
 		}
-		ps.users = pgbouncer.ReadUsers(content)
+		ps.users, ps.usersTold = pgbouncer.ReadUsers(content), false
 	}
-	if maps.Equal(verifiers, ps.users) {
+	if ps.usersTold && maps.Equal(verifiers, ps.users) {
 		return nil
+	}
+	ps.usersTold = false
+	ending, err := noteEnding(d.layout.poolerEnding(cs.id), changedUsers(ps.users, verifiers))
+	if err != nil {
+		return err
 	}
 	if err := d.putUsers(l, verifiers); err != nil {
 		return err
 	}
+	ps.users = verifiers
+	failpoint.Here("host: before telling a pooler who may log in")
 	if err := l.console.Reload(ctx); err != nil {
 		return err
 	}
-	if err := l.endChanged(ctx, ps.users, verifiers); err != nil {
+	if err := l.endUsers(ctx, ending); err != nil {
 		return err
 	}
-	ps.users = verifiers
+	if err := removeEnding(d.layout.poolerEnding(cs.id)); err != nil {
+		return err
+	}
+	ps.usersTold = true
 	return nil
 }
 
-// endChanged ends the pools' sessions in which somebody takes part whose verifier is another. A pool's connections to the server
-// are its users' by name: who came with an old password would go on with those that a new one opened. PgBouncer ends
-// whole pools only; others connect again.
-func (l *poolerLook) endChanged(ctx context.Context, before, now map[string]string) error {
+// changedUsers are those who could log in before and can't now by the same verifier. Somebody who is new isn't one: nobody has a
+// session of theirs that began with anything else.
+func changedUsers(before, now map[string]string) []string {
+	var changed []string
+	for user, verifier := range before {
+		if now[user] != verifier {
+			changed = append(changed, user)
+		}
+	}
+	return changed
+}
+
+// noteEnding adds users to those in a file whose sessions are still to be ended, and returns all of them.
+func noteEnding(path string, users []string) ([]string, error) {
+	ending, _, err := state.Read[[]string](path)
+	if err != nil || len(users) == 0 {
+		return ending, err
+	}
+	ending = append(ending, users...)
+	slices.Sort(ending)
+	ending = slices.Compact(ending)
+	return ending, state.Write(path, ending)
+}
+
+func removeEnding(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("forget whose sessions were to be ended: %w", err)
+	}
+	return nil
+}
+
+// endUsers ends the pools' sessions in which one of some users takes part. A pool's connections to the server are its users' by
+// name: who came with an old password would go on with those that a new one opened. PgBouncer ends whole pools only; others
+// connect again.
+func (l *poolerLook) endUsers(ctx context.Context, ending []string) error {
+	if len(ending) == 0 {
+		return nil
+	}
 	users, err := l.console.Users(ctx)
 	if err != nil {
 		return err
 	}
-	changed := func(user string) bool { return before[user] != now[user] }
 	for _, p := range l.rec.Pools {
-		if slices.ContainsFunc(users[p.Label], changed) {
+		if slices.ContainsFunc(users[p.Label], func(user string) bool { return slices.Contains(ending, user) }) {
 			if err := l.end(ctx, p); err != nil {
 				return err
 			}

@@ -218,6 +218,7 @@ func TestPools(t *testing.T) {
 		{"modes are those asked for", (*pooled).modes},
 		{"nobody else gets in", (*pooled).keepsOut},
 		{"a password that was changed ends sessions", (*pooled).changesPasswords},
+		{"who is new stays, who has another password is ended, when it is told late", (*pooled).tellsUsersLate},
 		{"users of any name log in", (*pooled).takesOddNames},
 		{"one user's pool", (*pooled).isOneUsers},
 		{"a new certificate is shown", (*pooled).renewsCertificate},
@@ -368,6 +369,77 @@ func (h *pooled) changesPasswords() {
 	h.exec(admin, "CALL steward.drop_user('carol')")
 	await.True(h.t, "the end of a dropped user's session", func() bool { return ended(session) })
 	h.refused("a dropped user", carol)
+}
+
+// tellsUsersLate has the pooler hear of users from elsewhere before steward can tell it, and steward end in between.
+func (h *pooled) tellsUsersLate() {
+	admin := h.direct()
+	h.exec(admin, "CALL steward.create_user('dave', 'first-password')")
+	h.exec(admin, "CALL steward.grant_database('dave', 'defaultdb')")
+	dave := as{user: "dave", password: "first-password", database: "st"}
+	await.True(h.t, "a user who was made by SQL", func() bool {
+		session, err := h.connect(h.t.Context(), dave)
+		if err == nil {
+			_ = session.Close(h.t.Context())
+		}
+		return err == nil
+	})
+	sessionOf := func(a as) (session *pgx.Conn) {
+		await.True(h.t, a.user+" to log in", func() bool {
+			if err := syscall.Kill(h.pid(), syscall.SIGHUP); err != nil {
+				h.t.Fatal(err)
+			}
+			var err error
+			session, err = h.connect(h.t.Context(), a)
+			return err == nil
+		})
+		h.t.Cleanup(func() { _ = session.Close(context.Background()) })
+		return session
+	}
+	// tell returns once the pooler was told: whoever changes users by the API waits for it.
+	tell := func() {
+		h.t.Helper()
+		err := h.driver.Inside(h.t.Context(), h.want.ID, func(context.Context, platform.Logical) error { return nil })
+		if err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	restore := h.hidesConsole()
+	h.exec(admin, "CALL steward.create_user('erin', 'a-password')")
+	h.exec(admin, "CALL steward.grant_database('erin', 'defaultdb')")
+	erin := sessionOf(as{user: "erin", password: "a-password", database: "app"})
+	restore()
+	tell()
+	h.exec(erin, "SELECT 1")
+
+	session := sessionOf(dave)
+	h.exec(session, "SELECT 1")
+	restore = h.hidesConsole()
+	h.exec(admin, "CALL steward.set_password('dave', 'second-password')")
+	tell() // writes it, and can't have it be read
+	h.exec(session, "SELECT 1")
+	h.driver.Close()
+	restore()
+	h.open()
+	await.True(h.t, "the end of a session with an old password", func() bool { return ended(session) })
+	h.refused("an old password", dave, "SASL", "password")
+	h.exec(erin, "SELECT 1")
+	h.apply()
+}
+
+// hidesConsole takes the way to the pooler's console away until the function that it returns is called.
+func (h *pooled) hidesConsole() (restore func()) {
+	h.t.Helper()
+	socket := filepath.Join(h.s.o.RunDir, fmt.Sprintf("%d-pool", h.want.ID), fmt.Sprintf(".s.PGSQL.%d", h.want.PoolPort))
+	if err := os.Rename(socket, socket+".away"); err != nil {
+		h.t.Fatal(err)
+	}
+	return func() {
+		h.t.Helper()
+		if err := os.Rename(socket+".away", socket); err != nil {
+			h.t.Fatal(err)
+		}
+	}
 }
 
 func (h *pooled) takesOddNames() {
