@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"syscall"
 	"time"
 
 	"steward/internal/app"
 	"steward/internal/config"
-	"steward/internal/datadir"
 	"steward/internal/operator"
 )
 
@@ -61,13 +59,11 @@ type stopCommand struct {
 const stopPatience = 30 * time.Second
 
 func (c *stopCommand) Run(ctx context.Context, s *streams) error {
-	if pid, ok := datadir.ServerPID(c.Data); ok {
-		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
-			return fmt.Errorf("stop process %d: %w", pid, err)
-		}
-		if err := operator.AwaitUnlocked(ctx, c.Data, stopPatience); err != nil {
-			return err
-		}
+	served, err := operator.StopServing(ctx, c.Data, stopPatience)
+	if err != nil {
+		return err
+	}
+	if served {
 		fmt.Fprintln(s.out, "steward has stopped.")
 	} else {
 		fmt.Fprintln(s.out, "No steward serves this data folder.")

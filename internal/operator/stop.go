@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"syscall"
 	"time"
 
 	"steward/internal/config"
@@ -16,8 +17,21 @@ import (
 	"steward/internal/platform/host"
 )
 
-// AwaitUnlocked waits until no steward serves the data folder.
-func AwaitUnlocked(ctx context.Context, data string, patience time.Duration) error {
+// StopServing asks the steward that serves the data folder to end, waits until it has, and is false when none serves.
+func StopServing(ctx context.Context, data string, patience time.Duration) (served bool, err error) {
+	pid, served := datadir.ServerPID(data)
+	if !served {
+		return false, nil
+	}
+	// One that was just killed is gone, while a child that it had made holds its lock for a moment still.
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return true, fmt.Errorf("stop process %d: %w", pid, err)
+	}
+	return true, awaitUnlocked(ctx, data, patience)
+}
+
+// awaitUnlocked waits until no steward serves the data folder.
+func awaitUnlocked(ctx context.Context, data string, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
