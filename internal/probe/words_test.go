@@ -50,12 +50,7 @@ func TestResultsRepeatNothingOfTheOtherSide(t *testing.T) {
 			c.Close()
 		}
 	}()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	refused := closed.Addr().String()
-	closed.Close()
+	refused := testdir.Refused(t)
 	for name, test := range map[string]struct {
 		address string
 		class   monitor.Class

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"steward/internal/testdir"
 	"steward/test/harness"
 )
 
@@ -122,12 +122,7 @@ type prometheus struct {
 func startPrometheus(t *testing.T, s *harness.Server) *prometheus {
 	t.Helper()
 	dir := t.TempDir()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &prometheus{address: free.Addr().String(), log: filepath.Join(dir, "log")}
-	free.Close()
+	p := &prometheus{address: fmt.Sprintf("127.0.0.1:%d", testdir.Ports(t, 1)), log: filepath.Join(dir, "log")}
 	// The type is said, since for discovery versions before 2.43 have no default.
 	authorization := fmt.Sprintf("authorization: {type: Bearer, credentials: %s}", s.Token)
 	config := fmt.Sprintf(`global: {scrape_interval: 2s, scrape_timeout: 2s}

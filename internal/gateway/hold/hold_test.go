@@ -130,17 +130,12 @@ func TestMoreThanCanBeHeld(t *testing.T) {
 func TestAServerThatRefusesIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	h, port := start(t, Options{})
-	at := netip.MustParseAddrPort("127.0.77.1:0")
-	l, err := net.Listen("tcp", at.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	at = netip.MustParseAddrPort(l.Addr().String())
-	l.Close()
+	at := netip.AddrPortFrom(netip.MustParseAddr("127.0.77.1"), uint16(testdir.Ports(t, 1)))
 	h.Set(gateway.Route{Cluster: 1, Port: port, Primary: at, Allow: everybody()})
 	c := dial(t, port)
 	await(t, "it is held", func() bool { return h.Held(port) == 1 })
-	if l, err = net.Listen("tcp", at.String()); err != nil {
+	l, err := net.Listen("tcp", at.String())
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()

@@ -19,6 +19,8 @@ import (
 
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
+
+	"steward/internal/testdir"
 )
 
 // Stage is where in the conversation a fault is.
@@ -85,7 +87,7 @@ type Server struct {
 // Start runs a server until the test's end.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
-	s := &Server{o: o, changed: make(chan struct{}), healed: make(chan struct{}), Address: "127.0.0.1:0"}
+	s := &Server{o: o, changed: make(chan struct{}), healed: make(chan struct{}), Address: fmt.Sprintf("127.0.0.1:%d", testdir.Ports(t, 1))}
 	if o.TLS || o.Implicit {
 		certificate, text := certificate(t)
 		s.secrets = &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
@@ -106,27 +108,27 @@ func (s *Server) Up(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Address = l.Addr().String()
 	server := smtp.NewServer(smtp.BackendFunc(s.session))
 	server.Domain, server.ErrorLog = "mail.example.org", log.New(io.Discard, "", 0)
 	server.AllowInsecureAuth, server.EnableSMTPUTF8 = true, s.o.SMTPUTF8
 	if s.o.TLS {
 		server.TLSConfig = s.secrets
 	}
+	serves := l
 	if s.o.Implicit {
-		l = tls.NewListener(l, s.secrets)
+		serves = tls.NewListener(l, s.secrets)
 	}
 	stopped := make(chan struct{})
 	s.mu.Lock()
 	s.stop = func() {
+		_ = testdir.Free(l) // first: Serve, when it begins only now, never learns of Close
 		_ = server.Close()
-		l.Close() // Serve, when it begins only now, never learns of Close
 		<-stopped
 	}
 	s.mu.Unlock()
 	go func() {
 		defer close(stopped)
-		_ = server.Serve(l) // it ends with Down
+		_ = server.Serve(serves) // it ends with Down
 	}()
 }
 

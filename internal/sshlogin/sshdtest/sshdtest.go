@@ -3,6 +3,7 @@ package sshdtest
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"steward/internal/await"
+	"steward/internal/testdir"
 )
 
 // program is where Debian has it; scripts/setup --build installs it.
@@ -44,7 +46,7 @@ func New(t *testing.T, options ...string) *Server {
 			t.Fatal(err)
 		}
 	}
-	s := &Server{t: t, folder: t.TempDir(), User: me.Username, options: options}
+	s := &Server{t: t, folder: t.TempDir(), Address: fmt.Sprintf("127.0.0.1:%d", testdir.Ports(t, 1)), User: me.Username, options: options}
 	s.makeHostKey("ed25519")
 	s.start()
 	return s
@@ -68,20 +70,10 @@ func (s *Server) makeHostKey(kind string) {
 	}
 }
 
-// start starts the server on a free port, or on the one it had.
 func (s *Server) start() {
 	s.t.Helper()
-	if s.Address == "" {
-		free, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		s.Address = free.Addr().String()
-		free.Close()
-	}
-	_, port, _ := net.SplitHostPort(s.Address)
 	config := append([]string{
-		"Port " + port, "ListenAddress 127.0.0.1", "HostKey " + s.folder + "/host_key", "AuthorizedKeysFile " + s.folder + "/authorized_keys",
+		"ListenAddress " + s.Address, "HostKey " + s.folder + "/host_key", "AuthorizedKeysFile " + s.folder + "/authorized_keys",
 		"PidFile none", "StrictModes no", "UsePAM no", "PasswordAuthentication no", "KbdInteractiveAuthentication no",
 	}, s.options...)
 	path := filepath.Join(s.folder, "sshd_config")
