@@ -48,13 +48,14 @@ func (l layout) poolerRecord(id cluster.ID) string {
 	return filepath.Join(l.cluster(id), "pooler.json")
 }
 
-// poolerEnding is the file with the users whose sessions a pooler is still to end; without it there are none.
-func (l layout) poolerEnding(id cluster.ID) string {
-	return filepath.Join(l.pooler(id), "ending.json")
-}
-
 func (l layout) runPooler(id cluster.ID) string  { return filepath.Join(l.run, poolerName(id)) }
 func (l layout) keysPooler(id cluster.ID) string { return filepath.Join(l.keys, poolerName(id)) }
+
+// poolerEnding is the file with the users whose sessions a pooler is still to end; without it there are none. It is in memory, as
+// the sessions are: a full disk doesn't keep it from being written.
+func (l layout) poolerEnding(id cluster.ID) string {
+	return filepath.Join(l.keysPooler(id), "ending.json")
+}
 
 func (l layout) scratches() string { return filepath.Join(l.data, "scratch") }
 
