@@ -50,6 +50,18 @@ func brief(t *testing.T, w *world) {
 	w.do(t, look(1280, "light"), seen(25), until("!"+named("Show all 25: What statements cost")), until(named("Older lines")), look(360, "light"), seen(5))
 }
 
+// busyOnce has the page hear, the next time that it reads the largest tables, that the database doesn't answer, and has it read all anew.
+const busyOnce = `(() => {
+	const ask = window.fetch;
+	window.fetch = (to, how) => {
+		if (!String(to).includes("/tables?")) return ask(to, how);
+		window.fetch = ask;
+		const errors = [{reason: "The database doesn't answer; try again soon."}];
+		return Promise.resolve(new Response(JSON.stringify({errors}), {status: 400, headers: {"Content-Type": "application/json"}}));
+	};
+	document.dispatchEvent(new Event("visibilitychange"));
+})()`
+
 // logPages has a database's log say more than fits a page, and reads it on a phone by keys alone: a page at first, and an older one for whoever asks,
 // with no line missing between the two, nor between them and what is written meanwhile.
 func logPages(t *testing.T, w *world) {
@@ -70,7 +82,10 @@ func logPages(t *testing.T, w *world) {
 	const lines = `((rows) => rows.every((r, i) => r.innerText.includes("absent_" + String(%d - i).padStart(4, "0"))) && rows.length)([...document.querySelectorAll("[role=region][aria-label=Log] tbody tr")])`
 	shown := func(n int) step { return until(fmt.Sprintf(lines+" === %d", said, n)) }
 	w.do(t, look(360, "light"), w.visit("/console/databases/postgresql/1/queries"), until(row("Log", "absent_0120")), until(`!document.querySelector("main .wait")`))
-	w.do(t, until(row("Statements that took long", "pg_sleep")))
+	w.do(t, until(row("Statements that took long", "pg_sleep")), until(row("What statements cost", "pg_sleep")))
+	// A database that is too busy to answer in time tells of no event once it does again.
+	const tables = `document.querySelector("[role=region][aria-label='The largest tables'] tbody tr")`
+	w.do(t, until(tables), run(busyOnce), until("!"+tables), see("The database doesn't answer; try again soon."), until(tables))
 	all := value[int](t, w.browser, `document.querySelectorAll("[role=region][aria-label=Log] tbody tr").length`)
 	tall := value[int](t, w.browser, `document.documentElement.scrollHeight`)
 	t.Logf("queries and logs are %d px tall: %v", tall, value[[]string](t, w.browser, `[...document.querySelectorAll("main [role=region]")].map(e => e.getAttribute("aria-label") + " " + e.offsetHeight)`))

@@ -120,7 +120,8 @@ export function useReader<T>(key: string | null, get: (background: boolean) => P
           const f = failure instanceof Failure ? failure : new Failure(0, [{ reason: String(failure) }]);
           const away = f.status === 0 || f.status >= 500;
           set((old) => ({ key, data: old.key === key && away ? old.data : undefined, failure: f }));
-          if (away) setTimeout(() => late() || read(true), 2000);
+          // What the state of things doesn't allow may pass without an event: a database that was too busy to answer in time.
+          if (away || f.status === 400) setTimeout(() => late() || read(true), away ? 2000 : 10_000);
         },
       );
     },
