@@ -148,26 +148,24 @@ func TestBucketComesBackThorough(t *testing.T) {
 func bucketComesBack(t *testing.T, puts, gets map[string]archivetest.Trouble) {
 	t.Helper()
 	b := newBucket(t)
-	// What hangs is noticed by a timeout alone, which is short therefore; one for writing would only end what is slow.
-	a, patient := openWithin(t, b, 2*time.Second), openWithin(t, b, 10*time.Second)
-	key, data := newKey(t), content(twoParts)
+	a, key, data := openWithin(t, b, 2*time.Second), newKey(t), content(twoParts)
 	const short = 300 * time.Millisecond
 	for name, trouble := range puts {
 		t.Run("put, "+name, func(t *testing.T) {
 			trouble.For = short
 			b.Break(trouble)
-			put(t, patient, 1, key, data)
+			put(t, a, 1, key, data)
 			if !b.Struck() {
 				t.Error("nothing went wrong")
 			}
 			b.Mend()
-			if _, err := patient.Verify(t.Context(), 7, 1); err != nil {
+			if _, err := a.Verify(t.Context(), 7, 1); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	data = data[:6<<20]
-	put(t, patient, 2, key, data)
+	put(t, a, 2, key, data)
 	for name, trouble := range gets {
 		t.Run("get, "+name, func(t *testing.T) {
 			trouble.For = short

@@ -164,10 +164,6 @@ const mostOfFloor = 12
 // plotOfFloor is the same for a plot of 30 days: some five milliseconds by hand on a quiet machine, where 50 are the goal, and as much again for what others do.
 const plotOfFloor = 20
 
-// longAsked is for how many milliseconds after a key Chromium takes what moves as asked for (web.dev/articles/cls): rows that a slower machine moves
-// later are unasked for to it.
-const longAsked = 500
-
 // many shows a list of five hundred databases and a month's plots, as the API would answer them, and tells what they take.
 func many(t *testing.T, w *world) {
 	// From a page that shows no events: what happens meanwhile is no part of what the list takes.
@@ -201,16 +197,12 @@ func many(t *testing.T, w *world) {
 		t.Errorf("the list takes %.1f ms of scripting, %.1f ms by hand", list.scripting, floor.scripting)
 	}
 	t.Logf("five hundred databases: %.0f ms of scripting, %.0f ms of layout and painting, layout shift %.4f", list.scripting, list.drawing, list.shifted)
-	// Rows move when others go; what is typed into doesn't.
 	field := `JSON.stringify(` + control("Filter") + `.getBoundingClientRect())`
 	stands := value[string](t, w.browser, field)
 	typed := w.trace(t, run(control("Filter")+".focus()"), keys("database-49"), until(`document.querySelectorAll("tbody tr").length === 11`))
 	t.Logf("a filter typed over them: %.0f ms of scripting for 11 keys, %.0f ms of layout and painting", typed.scripting, typed.drawing)
-	if list.scripting == 0 || list.drawing == 0 || list.shifted != 0 || typed.scripting == 0 {
+	if list.scripting == 0 || list.drawing == 0 || list.shifted != 0 || typed.scripting == 0 || typed.shifted != 0 {
 		t.Errorf("nothing was traced, or what was there moved: %+v %+v", list, typed)
-	}
-	if work := typed.scripting + typed.drawing; typed.shifted != 0 && work < longAsked {
-		t.Errorf("what was there moved in %.0f ms of typing: %+v", work, typed)
 	}
 	if now := value[string](t, w.browser, field); now != stands {
 		t.Errorf("the filter was at %s, and is at %s", stands, now)
