@@ -14,16 +14,15 @@ SOURCES := $(shell find cmd internal client api go.mod go.sum \( -type d -o -typ
 # What `make generate` writes and `make verify` proves current.
 GENERATED := internal/store/dbsqlc api/openapi.yaml api/openapi-3.0.json docs/lifecycle.md docs/parameters.md web/src/api.ts internal/console/dist
 
-SCRIPTS := scripts/setup scripts/bench-peers scripts/fetch-engines scripts/fuzz scripts/fetch-kube scripts/kube-up scripts/kube-down scripts/test scripts/verify .ci/run
+SCRIPTS := $(filter-out %.go,$(wildcard scripts/*)) .ci/run
 
 IMAGE     ?= steward:latest
 ARGS      ?= serve --demo $(shell scripts/data-flag)
 PACKAGES  ?= ./...
 FUZZTIME  ?= 60s
 BENCH     ?= .
-# Cases that start servers wait for them part of the time: with two times as many packages as cores at once (test), one case
-# more than cores of each keeps the cores busy. With more, servers wait so long for their turn that tests might give up.
-SIDE_BY_SIDE ?= -p $(shell nproc) -parallel $(shell expr 1 + $$(nproc))
+# How many packages and tests run at once.
+SIDE_BY_SIDE ?= $(eval SIDE_BY_SIDE := $(shell scripts/side-by-side))$(SIDE_BY_SIDE)
 # Of the packages that are asked for, those begin first that take longest: at the end they would have the cores to themselves, and wait half the time.
 LONGEST := $(addprefix steward/internal/,platform/kubernetes watch engine/mysql platform/host engine/postgresql api) \
 	$(addprefix steward/test/,console e2e crash kubernetes clients network)
@@ -78,7 +77,7 @@ check: lint verify test test-thorough ## All that CI runs
 # Results aren't kept: they depend on the servers that are installed. Linked programs are. No debugger looks at a test, so that none is
 # linked with what one reads. Lint vets, tests too.
 test: engines-ci ## Test what each change has to pass, our code with the race detector (PACKAGES=./...)
-	@$(MAKE) -k -j3 test-inside test-outside test-rest
+	@$(MAKE) -k -j3 SIDE_BY_SIDE='$(SIDE_BY_SIDE)' test-inside test-outside test-rest
 
 # Tests whose names end in Thorough prove for another engine, or longer, what those of `make test` prove for one.
 test-thorough: ## Test what make test leaves: further engines, ways and moments to die at (Test…Thorough)
