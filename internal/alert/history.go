@@ -66,38 +66,58 @@ func (n *nodeHistory) advance(to int64) {
 	n.upto = max(n.upto, to)
 }
 
-// value is a metric's aggregate over a period that ends at a moment, and how many of its steps are known; ever reports
-// whether anything is known of the metric at all.
-func (n *nodeHistory) value(metric measure.Metric, of Aggregate, period time.Duration, end time.Time) (v float64, known int, ever bool) {
+// valueAt is a ring's value of a step that it has room for.
+func valueAt(ring []float32, step int64) float64 {
+	if len(ring) == 0 {
+		return unknown
+	}
+	return float64(ring[step%int64(len(ring))])
+}
+
+// value is a metric's aggregate over a period that ends at a moment, and how many of its steps are known.
+func (n *nodeHistory) value(metric measure.Metric, of Aggregate, period time.Duration, end time.Time) (v float64, known int) {
 	ring := n.rings[metric]
 	length := int64(len(ring))
 	if length == 0 {
-		return unknown, 0, false
+		return unknown, 0
 	}
 	last := stepOf(end)
 	begin := last - int64(period/measure.Every)
 	var sum measure.Summary
 	total := 0.0
 	for at := max(last, n.upto+1) - length; at < min(last, n.upto+1); at++ {
-		one := float64(ring[at%length])
-		if math.IsNaN(one) {
-			continue
-		}
-		ever = true
-		if at >= begin {
+		if one := valueAt(ring, at); !math.IsNaN(one) && at >= begin {
 			sum.Add(measure.At(one))
 			total += one
 			known++
 		}
 	}
 	p := sum.Point()
-	return map[Aggregate]float64{Average: p.Mean, Lowest: p.Min, Highest: p.Max, Sum: total}[of], known, ever
+	return map[Aggregate]float64{Average: p.Mean, Lowest: p.Min, Highest: p.Max, Sum: total}[of], known
+}
+
+// expects reports whether a metric has been known since the node has the role that it has: what a replica told, a primary may not tell.
+func (n *nodeHistory) expects(metric measure.Metric, end time.Time) bool {
+	ring := n.rings[metric]
+	role := math.NaN()
+	for at := n.upto; at >= max(stepOf(end), n.upto+1)-int64(len(ring)); at-- {
+		if was := valueAt(n.rings[measure.Primary], at); !math.IsNaN(was) {
+			if !math.IsNaN(role) && was != role {
+				return false
+			}
+			role = was
+		}
+		if !math.IsNaN(valueAt(ring, at)) {
+			return true
+		}
+	}
+	return false
 }
 
 // labels are a node's dimensions at the end of what is known.
 func (h *History) labels(node int, end time.Time) Labels {
 	role := "secondary"
-	if v, known, _ := h.nodes[node].value(measure.Primary, Highest, measure.Slice, end); known > 0 && v >= 0.5 {
+	if v, known := h.nodes[node].value(measure.Primary, Highest, measure.Slice, end); known > 0 && v >= 0.5 {
 		role = "primary"
 	}
 	id := strconv.FormatInt(int64(h.of), 10)

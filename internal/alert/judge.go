@@ -52,12 +52,12 @@ func (r Rule) lookAt(c Criterion, h *History, computed Computed, at time.Time) (
 		if len(c.Filters) > 0 && !c.passes(h.labels(node, at)) {
 			continue
 		}
-		v, known, ever := h.nodes[node].value(d.Metric, c.Aggregate, r.Trigger.Period, at)
+		v, known := h.nodes[node].value(d.Metric, c.Aggregate, r.Trigger.Period, at)
 		verdict := c.verdict(v)
 		enough := known*2 >= int(r.Trigger.Period/measure.Every)
 		// A sum of what goes wrong is right though much isn't known, as long as it is bad.
 		if known == 0 || !enough && !(c.Aggregate == Sum && verdict == Bad) {
-			missing = missing || ever
+			missing = missing || h.nodes[node].expects(d.Metric, at)
 			continue
 		}
 		if verdict > worst || verdict == worst && c.worse(v, shown) {

@@ -234,6 +234,43 @@ func TestWorstNodeCounts(t *testing.T) {
 	}
 }
 
+// TestRolesChange: what a node told in another role isn't missed in the one that it has now.
+func TestRolesChange(t *testing.T) {
+	t.Parallel()
+	none := math.NaN()
+	lagged := []float64{40, 40, 40, 40, 40, 40}
+	for _, c := range []struct {
+		name string
+		// lag and primary are what node 1 told, a value each ten seconds; the replica 2 is well. The look is at their end.
+		lag, primary []float64
+		want         alert.Verdict
+	}{
+		{"the replica that lagged is the primary", append(lagged, minutes([2]float64{1, none})...), append(minutes([2]float64{1, 0}), minutes([2]float64{1, 1})...), alert.Well},
+		{"it was promoted while its server was away", append(lagged, minutes([2]float64{2, none})...), append(minutes([2]float64{1, 0}, [2]float64{0.5, none}), minutes([2]float64{1.5, 1})...), alert.Well},
+		{"its server is away", append(lagged, minutes([2]float64{1, none})...), append(minutes([2]float64{1, 0}), minutes([2]float64{1, none})...), alert.Unknown},
+		{"a replica that doesn't tell", append(lagged, minutes([2]float64{1, none})...), minutes([2]float64{2, 0}), alert.Unknown},
+		{"it was the primary, and doesn't tell since it told as a replica", append(minutes([2]float64{1, none}), append(lagged, minutes([2]float64{1, none})...)...),
+			append(minutes([2]float64{1, 1}), minutes([2]float64{2, 0})...), alert.Unknown},
+	} {
+		r := defaultRule(t, alert.ReplicaLags)
+		h := alert.NewHistory(1, 15*time.Minute)
+		add := func(node int, metric measure.Metric, series []float64) {
+			points := make([]measure.Point, len(series))
+			for i, v := range series {
+				points[i] = measure.At(v)
+			}
+			h.Add(node, metric, begin, points)
+		}
+		add(1, measure.ReplicationLag, c.lag)
+		add(1, measure.Primary, c.primary)
+		add(2, measure.ReplicationLag, minutes([2]float64{float64(len(c.lag)) / 6, 0}))
+		add(2, measure.Primary, minutes([2]float64{float64(len(c.lag)) / 6, 0}))
+		if got, _ := r.Look(h, nil, begin.Add(time.Duration(len(c.lag))*measure.Every)); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 // TestForecast: what a disk's last day says of the next ones.
 func TestForecast(t *testing.T) {
 	t.Parallel()

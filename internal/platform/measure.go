@@ -3,8 +3,10 @@ package platform
 import (
 	"context"
 	"errors"
+	"math"
 
 	"steward/internal/cluster"
+	"steward/internal/engine"
 	"steward/internal/measure"
 )
 
@@ -16,6 +18,20 @@ type NodeReading struct {
 	Ordinal int
 	Role    cluster.Role
 	measure.Reading
+}
+
+// NoteLag sets how far replicas are behind the primary, which comes first. One that was promoted before it was read is behind nobody.
+func NoteLag(readings []NodeReading, positions []engine.LogPosition) {
+	for i := 1; i < len(readings); i++ {
+		r, lag := &readings[i].Reading, max(0, positions[0].Written-positions[i].Applied)
+		if math.IsNaN(lag) || r.Values[measure.Primary] == 1 {
+			continue
+		}
+		r.Set(measure.ReplicationLagBytes, lag)
+		if lag == 0 {
+			r.Set(measure.ReplicationLag, 0)
+		}
+	}
 }
 
 // NodeFamilies are what an exporter shows of a node.

@@ -35,9 +35,7 @@ func (d *Driver) Measure(ctx context.Context, id cluster.ID) ([]platform.NodeRea
 		replicas.Go(func() { readings[i+1], positions[i+1] = d.measureNode(ctx, cs, top, ordinals[i+1]) })
 	}
 	replicas.Wait()
-	for i := range readings[1:] {
-		noteLag(&readings[i+1].Reading, positions[0], positions[i+1])
-	}
+	platform.NoteLag(readings, positions)
 	return readings, nil
 }
 
@@ -55,18 +53,6 @@ func (d *Driver) measurable(id cluster.ID) (*clusterState, state.Topology, error
 		return nil, top, platform.ErrNotRunning
 	}
 	return cs, top, nil
-}
-
-// noteLag sets how far a replica is behind the primary.
-func noteLag(r *measure.Reading, primary, replica engine.LogPosition) {
-	lag := max(0, primary.Written-replica.Applied)
-	if math.IsNaN(lag) {
-		return
-	}
-	r.Set(measure.ReplicationLagBytes, lag)
-	if lag == 0 {
-		r.Set(measure.ReplicationLag, 0)
-	}
 }
 
 // nodeMeter is what measures a node.

@@ -85,14 +85,7 @@ func (d *Driver) Measure(ctx context.Context, id cluster.ID) ([]platform.NodeRea
 		replicas.Go(read)
 	}
 	replicas.Wait()
-	for i := range readings {
-		if lag := max(0, positions[0].Written-positions[i].Applied); i > 0 && !math.IsNaN(lag) {
-			readings[i].Set(measure.ReplicationLagBytes, lag)
-			if lag == 0 {
-				readings[i].Set(measure.ReplicationLag, 0)
-			}
-		}
-	}
+	platform.NoteLag(readings, positions)
 	return readings, nil
 }
 
