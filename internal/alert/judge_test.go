@@ -249,8 +249,10 @@ func TestRolesChange(t *testing.T) {
 		{"it was promoted while its server was away", append(lagged, minutes([2]float64{2, none})...), append(minutes([2]float64{1, 0}, [2]float64{0.5, none}), minutes([2]float64{1.5, 1})...), alert.Well},
 		{"its server is away", append(lagged, minutes([2]float64{1, none})...), append(minutes([2]float64{1, 0}), minutes([2]float64{1, none})...), alert.Unknown},
 		{"a replica that doesn't tell", append(lagged, minutes([2]float64{1, none})...), minutes([2]float64{2, 0}), alert.Unknown},
-		{"it was the primary, and doesn't tell since it told as a replica", append(minutes([2]float64{1, none}), append(lagged, minutes([2]float64{1, none})...)...),
-			append(minutes([2]float64{1, 1}), minutes([2]float64{2, 0})...), alert.Unknown},
+		{
+			"it was the primary, and doesn't tell since it told as a replica", append(minutes([2]float64{1, none}), append(lagged, minutes([2]float64{1, none})...)...),
+			append(minutes([2]float64{1, 1}), minutes([2]float64{2, 0})...), alert.Unknown,
+		},
 	} {
 		r := defaultRule(t, alert.ReplicaLags)
 		h := alert.NewHistory(1, 15*time.Minute)
