@@ -230,7 +230,11 @@ func (g *Gateway) Set(ctx context.Context, r gateway.Route) error {
 	if err := g.holder.Listen(r.Port); err != nil {
 		return err
 	}
-	if err := g.put(ctx, r); err != nil {
+	put := g.put
+	if had && g.settled[r.Port] && narrows(before, r) {
+		put = g.narrow
+	}
+	if err := put(ctx, r); err != nil {
 		if _, kept := g.routes[r.Port]; !kept {
 			g.holder.Remove(r.Port)
 		}
@@ -242,7 +246,43 @@ func (g *Gateway) Set(ctx context.Context, r gateway.Route) error {
 // put saves a route and brings it into force.
 func (g *Gateway) put(ctx context.Context, r gateway.Route) error {
 	before := g.routes[r.Port]
-	return g.putAfter(ctx, r, func(ctx context.Context) error { return g.endMisfits(ctx, before, r) })
+	return g.putAfter(ctx, r, func(ctx context.Context) error { return g.endMisfits(ctx, before, r, nil) })
+}
+
+// narrow is put for a route that leads where it led before, and lets fewer in. Their servers have wordsWithin to end their sessions, so that
+// on a busy machine, too, they hear why: the kernel refuses all that they send by then, and other routes don't wait for it. The caller
+// holds mu, which is free meanwhile.
+func (g *Gateway) narrow(ctx context.Context, r gateway.Route) error {
+	before := g.routes[r.Port]
+	if err := g.putAfter(ctx, r, func(context.Context) error { return nil }); err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	flows, err := g.misfits(serversOf(before, r), r)
+	if err != nil {
+		delete(g.settled, r.Port)
+		return fmt.Errorf("set route: %w", err)
+	}
+	asked := map[Session]bool{}
+	if sessions := g.sessionsOf(flows); len(sessions) > 0 {
+		g.mu.Unlock()
+		patient, cancel := context.WithTimeout(ctx, wordsWithin)
+		g.o.End(patient, sessions)
+		cancel()
+		g.mu.Lock()
+		for _, s := range sessions {
+			asked[s] = true
+		}
+	}
+	now, there := g.routes[r.Port]
+	if !there || now.Cluster != r.Cluster {
+		return nil // who took it away has ended all sessions
+	}
+	if err := g.endMisfits(ctx, before, now, asked); err != nil {
+		delete(g.settled, r.Port)
+		return fmt.Errorf("set route: %w", err)
+	}
+	return nil
 }
 
 // putAfter is put with another way of ending the sessions that the route doesn't allow, while the route before was in force.

@@ -296,3 +296,57 @@ func TestRemovedAddressesLoseTheirSessions(t *testing.T) {
 		t.Errorf("routes %v, %v", routes, err)
 	}
 }
+
+// TestRemovedAddressesHearSlowServers: the server of a session whose address is removed has time for its own words, during which the address can't
+// come back and others' routes are set; what it hasn't ended by then is cut, whatever became of the route.
+func TestRemovedAddressesHearSlowServers(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.Close()
+	asked, answer := make(chan time.Time), make(chan struct{})
+	p.o.End = func(ctx context.Context, _ []Session) {
+		until, _ := ctx.Deadline()
+		select {
+		case asked <- until:
+			<-answer
+		case <-t.Context().Done(): // the test has ended
+		}
+	}
+	p.open()
+	one := p.server("one", 5001)
+	r := gateway.Route{Cluster: 1, Port: 21000, Primary: one, Reads: []netip.AddrPort{one}, Allow: p.allow(7, 8)}
+	wider := r.Clone()
+	wider.Allow = p.allow(7, 9)
+	narrower := r.Clone()
+	narrower.Allow = p.allow(7)
+	for what, meanwhile := range map[string]gateway.Route{
+		"another database's route": {Cluster: 2, Port: 21001, Primary: one, Allow: p.allow(7)},
+		"a wider route":            wider,
+	} {
+		p.set(r)
+		gone := p.expect(8, p.o.PrimaryAddr, 21000, "one sees "+p.from(8))
+		begun := time.Now()
+		narrowed, set := make(chan error, 1), make(chan error, 1)
+		go func() { narrowed <- p.Set(t.Context(), narrower) }()
+		if until := <-asked; until.Sub(begun) < wordsWithin {
+			t.Errorf("%s: the server is given %s", what, until.Sub(begun))
+		}
+		p.blocked(8, p.o.PrimaryAddr, 21000)
+		go func() { set <- p.Set(t.Context(), meanwhile) }()
+		select {
+		case err := <-set:
+			if err != nil {
+				t.Error(what, err)
+			}
+		case <-time.After(patience):
+			t.Errorf("%s: it waits for a server's words", what)
+		}
+		answer <- struct{}{}
+		if err := <-narrowed; err != nil {
+			t.Error(what, err)
+		}
+		if !gone.ended() {
+			t.Errorf("%s: the session lives on", what)
+		}
+	}
+}

@@ -30,7 +30,7 @@ func (g *Gateway) Withhold(ctx context.Context, port int, server netip.AddrPort,
 	}
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), wordsWithin)
 	defer cancel()
-	return g.endMisfits(patient, before, r)
+	return g.endMisfits(patient, before, r, nil)
 }
 
 // Retire is Withhold, but that the sessions which are left then are for the server to end.
@@ -55,8 +55,8 @@ func (g *Gateway) leadAway(ctx context.Context, port int, server netip.AddrPort)
 	return before, now, g.putAfter(ctx, now, func(context.Context) error { return nil })
 }
 
-// wordsWithin is how long a server that is about to stop may take for its own words: on a busy
-// machine they take longer than those who may no longer connect are given.
+// wordsWithin is how long a server may take for its own words that is about to stop, or some of whose clients may no longer
+// connect: on a busy machine they take longer than is given where others wait for it.
 const wordsWithin = time.Second
 
 // without is a route without a server; false when the route doesn't lead there.

@@ -75,35 +75,40 @@ func (g *Gateway) misfit(routes ...gateway.Route) func(flow) bool {
 }
 
 // endMisfits ends the sessions that a route doesn't allow after another that was in
-// force. It asks the servers' sockets: the kernel's table of connections is as
-// large as the machine's memory has it, and only found whole.
-func (g *Gateway) endMisfits(ctx context.Context, before, now gateway.Route) error {
+// force; of those whose servers have been asked before, what is left.
+func (g *Gateway) endMisfits(ctx context.Context, before, now gateway.Route, asked map[Session]bool) error {
 	if widens(before, now) {
 		return nil
 	}
 	defer g.holder.Cut(now.Port)
-	servers := append(slices.Clone(before.Reads), now.Reads...)
-	for _, r := range []gateway.Route{before, now} {
-		if r.Primary.IsValid() {
-			servers = append(servers, r.Primary)
-		}
-	}
-	slices.SortFunc(servers, netip.AddrPort.Compare)
-	servers = slices.Compact(servers)
+	servers := serversOf(before, now)
 	// Who was connecting just then is found in a later round.
 	for range 3 {
 		flows, err := g.misfits(servers, now)
 		if err != nil || len(flows) == 0 {
 			return err
 		}
-		if err := g.end(ctx, flows); err != nil {
+		if err := g.end(ctx, flows, asked); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// misfits are the connections to servers that a route doesn't allow.
+// serversOf are those that any of routes leads to.
+func serversOf(routes ...gateway.Route) (servers []netip.AddrPort) {
+	for _, r := range routes {
+		servers = append(servers, r.Reads...)
+		if r.Primary.IsValid() {
+			servers = append(servers, r.Primary)
+		}
+	}
+	slices.SortFunc(servers, netip.AddrPort.Compare)
+	return slices.Compact(servers)
+}
+
+// misfits are the connections to servers that a route doesn't allow. It asks the servers' sockets: the kernel's table of connections is as
+// large as the machine's memory has it, and only found whole.
 func (g *Gateway) misfits(servers []netip.AddrPort, now gateway.Route) ([]flow, error) {
 	var flows []flow
 	for _, server := range servers {
@@ -139,6 +144,11 @@ func widens(before, now gateway.Route) bool {
 	return before.Primary == now.Primary || !before.Primary.IsValid()
 }
 
+// narrows reports whether a route leads where another does, and not all are let in any more.
+func narrows(before, now gateway.Route) bool {
+	return before.Cluster == now.Cluster && before.Primary == now.Primary && slices.Equal(before.Reads, now.Reads) && !widens(before, now)
+}
+
 // endAllMisfits ends all sessions that routes don't allow, wherever they were led to.
 func (g *Gateway) endAllMisfits(ctx context.Context, routes ...gateway.Route) error {
 	for _, r := range routes {
@@ -161,7 +171,7 @@ func (g *Gateway) endAll(ctx context.Context, match func(flow) bool) error {
 			}
 		}
 	}
-	return g.end(ctx, gone)
+	return g.end(ctx, gone, nil)
 }
 
 // ours reports whether a connection came in at one of the gateway's ends and was led on.
@@ -171,15 +181,16 @@ func (g *Gateway) ours(f flow) bool {
 		port >= g.o.Ports[0] && port <= g.o.Ports[1] && f.server != f.to
 }
 
-// end ends sessions: the servers are asked first, then their sockets are destroyed, which
+// end ends sessions: the servers are asked first, unless they have been, then their sockets are destroyed, which
 // resets both sides, then what the kernel knows of them is forgotten, so that nothing more finds its way.
-func (g *Gateway) end(ctx context.Context, flows []flow) error {
+func (g *Gateway) end(ctx context.Context, flows []flow, asked map[Session]bool) error {
 	if len(flows) == 0 {
 		return nil
 	}
 	sessions := g.sessionsOf(flows)
-	if len(sessions) > 0 {
-		g.o.End(ctx, sessions)
+	unasked := slices.DeleteFunc(slices.Clone(sessions), func(s Session) bool { return asked[s] })
+	if len(unasked) > 0 {
+		g.o.End(ctx, unasked)
 	}
 	byPlace := map[string][]Session{}
 	for _, s := range sessions {
