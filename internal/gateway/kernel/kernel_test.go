@@ -297,8 +297,8 @@ func TestRemovedAddressesLoseTheirSessions(t *testing.T) {
 	}
 }
 
-// TestRemovedAddressesHearSlowServers: the server of a session whose address is removed has time for its own words, during which the address can't
-// come back and others' routes are set; what it hasn't ended by then is cut, whatever became of the route.
+// TestRemovedAddressesHearSlowServers: the server of a session whose address is removed has time for its own words, during which the address can
+// neither come back nor send anything, and routes are set; what it hasn't ended by then is cut, whatever became of the route.
 func TestRemovedAddressesHearSlowServers(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -332,6 +332,9 @@ func TestRemovedAddressesHearSlowServers(t *testing.T) {
 			t.Errorf("%s: the server is given %s", what, until.Sub(begun))
 		}
 		p.blocked(8, p.o.PrimaryAddr, 21000)
+		if _, err := gone.Write([]byte("x")); err != nil { // it doesn't arrive: the server would have said it again, see ended
+			t.Error(what, err)
+		}
 		go func() { set <- p.Set(t.Context(), meanwhile) }()
 		select {
 		case err := <-set:
