@@ -25,17 +25,17 @@ type Operation struct {
 	// Steps is about how many failpoints it has: to count them takes a run, which tests spare that kill once. They are
 	// counted where more than one is tried, and unless it is set.
 	Steps int
-	// Patience is how long a failpoint of it may take to be reached; unreached unless set.
+	// Patience is how long a failpoint of it that has no name in At may take to be reached; unreached unless set.
 	Patience time.Duration
 	// Polls reports whether the server does the same over and over while it waits: such a round is tried once.
 	Polls bool
-	// At names failpoints at each of which the server is killed besides, where it is hit first.
+	// At names failpoints at each of which the server is killed besides, where it is hit first. Each has to be reached.
 	At []string
 	// Check demands the outcome. accepted reports whether the request was answered with 200.
 	Check func(accepted bool)
 }
 
-// unreached is how long a failpoint may take to be reached: work in the
+// unreached is how long a failpoint without a name may take to be reached: work in the
 // background shifts the count, so that the last ones sometimes never come.
 const unreached = 5 * time.Second
 
@@ -71,7 +71,7 @@ func (f *Failpoints) Try(t *testing.T, kills int, op Operation) {
 		if t.Failed() {
 			return
 		}
-		if _, died := f.run(t, op, name); !died {
+		if _, died := f.run(t, op, name, Patience); !died {
 			t.Errorf("%s: it never came to %q", op.Name, name)
 		}
 	}
@@ -90,7 +90,7 @@ func (f *Failpoints) some(t *testing.T, kills int, op Operation) {
 	t.Logf("%d failpoints, about %d as it says; killed at every %dth from the %dth", found, op.Steps, stride, first)
 	err := killAtEach(found, first, stride, func(step int) (died bool) {
 		if !t.Failed() {
-			_, died = f.run(t, op, strconv.Itoa(steps[step-1]))
+			_, died = f.run(t, op, strconv.Itoa(steps[step-1]), cmp.Or(op.Patience, unreached))
 		}
 		return died || t.Failed()
 	})
@@ -108,7 +108,7 @@ func (f *Failpoints) steps(t *testing.T, kills int, op Operation) (steps []int) 
 		}
 		return steps
 	}
-	hits, _ := f.run(t, op, "")
+	hits, _ := f.run(t, op, "", 0)
 	steps = ordinals(hits, op.Polls)
 	found := len(steps)
 	if found == 0 {
@@ -158,9 +158,9 @@ func ordinals(hits []string, polls bool) (all []int) {
 	return all
 }
 
-// run does the operation with a kill at a failpoint, which is said by its ordinal or its name ("": none). It
-// returns which failpoints were hit, and whether the server died at the one.
-func (f *Failpoints) run(t *testing.T, op Operation, at string) (hits []string, died bool) {
+// run does the operation with a kill at a failpoint, which is said by its ordinal or its name ("": none), if that is
+// reached within a time. It returns which failpoints were hit, and whether the server died at the one.
+func (f *Failpoints) run(t *testing.T, op Operation, at string, within time.Duration) (hits []string, died bool) {
 	t.Helper()
 	f.runs++
 	if op.Prepare != nil {
@@ -170,11 +170,11 @@ func (f *Failpoints) run(t *testing.T, op Operation, at string) (hits []string, 
 	f.arm(t, at)
 	status, _ := op.Ask()
 	if at != "" {
-		// The step may never come in this run: background work shifts the count.
+		// An ordinal may never come in this run: background work shifts the count.
 		select {
 		case <-f.s.Exited():
 			died = true
-		case <-time.After(cmp.Or(op.Patience, unreached)):
+		case <-time.After(within):
 			t.Logf("%s: failpoint %s wasn't reached this time", op.Name, at)
 			f.s.Kill()
 		}
