@@ -34,7 +34,7 @@ type operation struct {
 	ask func(w *world) (status int, err error)
 	// steps is about how many failpoints it has, where these aren't counted each time.
 	steps int
-	// patience is how long a failpoint of it may take to be reached; seconds unless set.
+	// patience is how long a failpoint of it that isn't in at may take to be reached; seconds unless set.
 	patience time.Duration
 	// at names failpoints at which it is killed besides; once, at these alone.
 	at []string

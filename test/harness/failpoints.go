@@ -25,7 +25,7 @@ type Operation struct {
 	// Steps is about how many failpoints it has: to count them takes a run, which tests spare that kill once. They are
 	// counted where more than one is tried, and unless it is set.
 	Steps int
-	// Patience is how long a failpoint of it that has no name in At may take to be reached; unreached unless set.
+	// Patience is how long a failpoint of it that isn't in At may take to be reached; unreached unless set.
 	Patience time.Duration
 	// Polls reports whether the server does the same over and over while it waits: such a round is tried once.
 	Polls bool
@@ -35,7 +35,7 @@ type Operation struct {
 	Check func(accepted bool)
 }
 
-// unreached is how long a failpoint without a name may take to be reached: work in the
+// unreached is how long a failpoint that is said by its ordinal may take to be reached: work in the
 // background shifts the count, so that the last ones sometimes never come.
 const unreached = 5 * time.Second
 
