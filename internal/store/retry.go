@@ -17,12 +17,17 @@ import (
 	"steward/internal/wait"
 )
 
-// patience is how long a store that went away is waited for: the embedded one
-// is back in a fraction of it after it was killed.
+// How long a store that went away is waited for. The embedded one is back in a
+// fraction of patience after it was killed, but where the disk or the machine is
+// slow or busy: then it says meanwhile that it is starting, and is worth the wait.
 const (
-	patience = 3 * time.Second
-	pause    = 10 * time.Millisecond
+	patience         = 3 * time.Second
+	patienceStarting = 10 * time.Second
 )
+
+// pause is how long the store is left alone before it is tried again, at least:
+// each connection that it has to refuse hinders its recovery.
+func pause(waited time.Duration) time.Duration { return max(10*time.Millisecond, waited/8) }
 
 // retrying runs single statements, and again when the connection was lost before
 // anything can have come of them. What reads may be repeated whenever; what
@@ -72,15 +77,24 @@ func (p retrying) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 
 // persist does something again, for as long as patience lasts and again allows.
 func persist(ctx context.Context, again func(error) bool, do func() error) error {
-	for until := time.Now().Add(patience); ; {
+	for begun := time.Now(); ; {
 		err := do()
-		if err == nil || !again(err) || time.Now().After(until) {
+		waited := time.Since(begun)
+		if err == nil || !again(err) || waited >= patienceAfter(err) {
 			return err
 		}
-		if wait.Sleep(ctx, pause) != nil {
+		if wait.Sleep(ctx, pause(waited)) != nil {
 			return err
 		}
 	}
+}
+
+// patienceAfter is how long the store is waited for after its last error, from the first try on.
+func patienceAfter(err error) time.Duration {
+	if pg, answered := errors.AsType[*pgconn.PgError](err); answered && pg.Code == cannotConnectNow {
+		return patienceStarting
+	}
+	return patience
 }
 
 // repeatable says after which errors a statement may be sent again.
@@ -115,11 +129,14 @@ func lostAtAll(err error) bool {
 // restarting reports whether the server ended the session, or doesn't begin one, since it stops or starts.
 func restarting(pg *pgconn.PgError) bool {
 	switch pg.Code {
-	case "57P01", "57P02", "57P03": // admin shutdown, crash shutdown, cannot connect now
+	case "57P01", "57P02", cannotConnectNow: // admin shutdown, crash shutdown
 		return true
 	}
 	return false
 }
+
+// cannotConnectNow is the SQLSTATE of that name, by which a server refuses a session because it starts.
+const cannotConnectNow = "57P03"
 
 // suspect says which idle connections are to be tried before they are used:
 // those on which something has arrived unasked, which is their end as a rule.

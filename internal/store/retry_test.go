@@ -3,11 +3,17 @@ package store_test
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"steward/internal/account"
 	"steward/internal/await"
@@ -113,3 +119,50 @@ func TestTransactionRunAgain(t *testing.T) {
 		t.Errorf("%d tokens, %v; want 1", n, err)
 	}
 }
+
+// TestPatience: a store that is away is waited for, one that says it is starting for longer, and neither is asked without a pause,
+// which would hinder it; what the store refuses isn't asked for again.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	gone, starts := error(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), error(&pgconn.PgError{Code: "57P03"})
+	for name, c := range map[string]struct {
+		first, then error
+		back        time.Duration // when the store answers
+		want        error
+		within      time.Duration // after which Persist has returned, at most
+	}{
+		"back at once":         {gone, gone, 40 * time.Millisecond, nil, 50 * time.Millisecond},
+		"back, not at once":    {gone, gone, 2 * time.Second, nil, 2500 * time.Millisecond},
+		"gone":                 {gone, gone, time.Minute, gone, 3500 * time.Millisecond},
+		"starts, in time":      {gone, starts, 9 * time.Second, nil, 10500 * time.Millisecond},
+		"starts, for too long": {gone, starts, time.Minute, starts, 11500 * time.Millisecond},
+		"starts, and is gone":  {starts, gone, time.Minute, gone, 3500 * time.Millisecond},
+		"refuses":              {errRefused, errRefused, time.Minute, errRefused, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				begun, tries := time.Now(), 0
+				err := store.Persist(t.Context(), func() error {
+					tries++
+					switch waited := time.Since(begun); {
+					case waited >= c.back:
+						return nil
+					case waited < time.Second:
+						return c.first
+					}
+					return c.then
+				})
+				took := time.Since(begun)
+				if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) || took > c.within || c.want == nil && took < c.back {
+					t.Errorf("%v after %v; want %v within %v", err, took, c.want, c.within)
+				}
+				if tries > 60 {
+					t.Errorf("asked %d times in %v", tries, took)
+				}
+			})
+		})
+	}
+}
+
+var errRefused = errors.New("refused")
