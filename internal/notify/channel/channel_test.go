@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"steward/internal/await"
 	"steward/internal/monitor"
 	"steward/internal/notify"
 	"steward/internal/notify/channel"
@@ -110,6 +111,7 @@ func TestHangingChannelIsBounded(t *testing.T) {
 	if err := s.Send(t.Context(), notice(), yes); err == nil || err.Error() != "The channel hasn't answered for a while." {
 		t.Errorf("%v", err)
 	}
+	await.True(t, "every request that was given up arrives", func() bool { return len(begun) >= 8 })
 	if n := len(begun); n != 8 {
 		t.Errorf("%d requests", n)
 	}
