@@ -113,9 +113,9 @@ type Administrator interface {
 	// writes. Files with the same Node.ReadOnly must have been written before:
 	// they keep it over restarts.
 	SetReadOnly(ctx context.Context, n Node, on bool) error
-	// Flush writes to the disk, while customers go on, what they would have to wait for when the
-	// server is stopped. It is only an advantage: a server stops as well without.
-	Flush(ctx context.Context, n Node) error
+	// PrepareStop does, while customers go on, what they, or whoever stops the server, would have to wait for
+	// when it is stopped. It is only an advantage: a server stops as well without.
+	PrepareStop(ctx context.Context, n Node) error
 	// EndSessions ends those of customers at the given addresses and ports, whatever
 	// they have open, with the server's own words, and returns when they are gone or ctx ends.
 	EndSessions(ctx context.Context, n Node, clients []netip.AddrPort) error

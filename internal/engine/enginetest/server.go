@@ -104,6 +104,13 @@ func (s *Server) Bootstrap(t *testing.T) {
 // Stop stops the server cleanly, as the platform does, and demands that it is quick about it.
 func (s *Server) Stop(t *testing.T) {
 	t.Helper()
+	if s.Node.Role == cluster.Replica {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if err := s.Bench.Driver.PrepareStop(ctx, s.Node); err != nil {
+			t.Logf("prepare the stop: %v", err) // it is only an advantage
+		}
+	}
 	must(t, s.cmd.Process.Signal(s.Bench.Driver.StopSignal()), "ask server to stop")
 	until, again := time.After(30*time.Second), time.NewTicker(time.Second)
 	defer again.Stop()

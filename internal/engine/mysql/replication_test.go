@@ -102,7 +102,8 @@ var asynchronousParts = []part[*threeNodes]{
 	{name: "silently diverged replica is found", run: silentlyDiverged},
 	{name: "a killed primary takes back what it cut", run: takesBack, only: engine.FlavourMariaDB}, // the other flavour cuts nothing
 	{name: "diverged replica is detected and copied anew", run: diverged},
-	{name: "source dies within a transaction", run: diesWithin, only: engine.FlavourMySQL}, // which would wait for the rest
+	{name: "a replica stops within a transaction", run: stopsWithin, only: engine.FlavourMySQL}, // which would wait for the rest
+	{name: "source dies within a transaction", run: diesWithin, only: engine.FlavourMySQL},
 }
 
 // threeNodes is a cluster of three nodes; the first is the primary at its start.
@@ -462,30 +463,52 @@ func fencedReplicas(t *testing.T, c *threeNodes) {
 	c.agree(t)
 }
 
-// diesWithin kills a primary that has sent a part of a transaction: the replicas
-// mustn't wait for the rest.
-func diesWithin(t *testing.T, c *threeNodes) {
-	source, replica := c.nodes[c.primary], c.replicas()[0]
-	source.Exec(t, "CREATE TABLE IF NOT EXISTS kept (v INT)", "INSERT INTO kept (v) VALUES (1)", "CREATE TABLE large (v longblob)")
+// withinTransaction does something as soon as a replica has received a part of a large transaction, and returns how
+// the primary's commit of it ended.
+func (c *threeNodes) withinTransaction(t *testing.T, replica int, do func()) error {
+	t.Helper()
+	source := c.nodes[c.primary]
+	source.Exec(t, "CREATE TABLE IF NOT EXISTS kept (v INT)", "INSERT INTO kept (v) VALUES (1)", "DROP TABLE IF EXISTS large", "CREATE TABLE large (v longblob)")
 	c.agree(t)
 	const megabytes = 200
 	before := c.relayed(t, replica)
 	db := asAdmin(t, source)
-	sent := make(chan struct{})
+	sent := make(chan error, 1)
 	go func() {
-		defer close(sent)
 		rows := strings.Repeat(", (REPEAT('x', 1 << 20))", megabytes-1)
-		_, _ = db.ExecContext(t.Context(), "INSERT INTO defaultdb.large VALUES (REPEAT('x', 1 << 20))"+rows)
+		_, err := db.ExecContext(t.Context(), "INSERT INTO defaultdb.large VALUES (REPEAT('x', 1 << 20))"+rows)
+		sent <- err
 	}()
 	await.True(t, "the transaction is on its way", func() bool { return c.relayed(t, replica) > before+1<<20 })
-	dead := c.primary
-	source.Kill(t)
-	<-sent
+	do()
 	got := c.relayed(t, replica) - before
 	t.Logf("%d of %d MiB had come", got>>20, megabytes)
 	if got > megabytes<<20 {
-		t.Fatal("all of the transaction came before the kill: nothing is proven")
+		t.Fatal("all of the transaction had come: nothing is proven")
 	}
+	return <-sent
+}
+
+// stopsWithin stops a replica that has received a part of a transaction, the rest of which doesn't come: Stop demands that it is quick.
+func stopsWithin(t *testing.T, c *threeNodes) {
+	source, i := c.nodes[c.primary], c.replicas()[0]
+	err := c.withinTransaction(t, i, func() {
+		source.Signal(t, syscall.SIGSTOP)
+		defer source.Signal(t, syscall.SIGCONT)
+		c.nodes[i].Stop(t)
+	})
+	noError(t, err)
+	c.nodes[i].Start(t)
+	c.follow(t, i)
+	c.streams(t, i)
+	c.agree(t)
+}
+
+// diesWithin kills a primary that has sent a part of a transaction: the replicas
+// mustn't wait for the rest.
+func diesWithin(t *testing.T, c *threeNodes) {
+	dead := c.primary
+	_ = c.withinTransaction(t, c.replicas()[0], func() { c.nodes[dead].Kill(t) }) // it may be committed already: it waits for nobody
 	started := time.Now()
 	c.promoteBest(t)
 	const waitGroupDone = time.Minute // what MySQL waits for the rest of a transaction

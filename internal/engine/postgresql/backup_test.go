@@ -41,7 +41,7 @@ func indexDamage(t *testing.T, s *enginetest.Server) {
 // replica and knows few kinds of files, has no part in finding it.
 func pageDamage(t *testing.T, s *enginetest.Server) {
 	t.Helper()
-	if err := New().Flush(t.Context(), s.Node); err != nil {
+	if err := New().PrepareStop(t.Context(), s.Node); err != nil {
 		t.Fatal(err)
 	}
 	if err := checkPages(t.Context(), s.Node); err != nil {

@@ -55,7 +55,7 @@ func flushed(t *testing.T, s *enginetest.Server) {
 	if got := one(t, s, large); got != "t" {
 		t.Fatal("there is nothing to write")
 	}
-	if err := s.Bench.Driver.Flush(t.Context(), s.Node); err != nil {
+	if err := s.Bench.Driver.PrepareStop(t.Context(), s.Node); err != nil {
 		t.Fatal(err)
 	}
 	if got := one(t, s, large); got != "f" {

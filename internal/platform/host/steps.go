@@ -20,8 +20,11 @@ import (
 // stopTimeout is how long a server may take to stop cleanly.
 const stopTimeout = 30 * time.Second
 
-// flushTimeout is how long it may write before, while customers go on.
-const flushTimeout = 30 * time.Second
+// How long its stop may be prepared, while customers go on: a primary's, which writes, and a replica's.
+const (
+	flushTimeout   = 30 * time.Second
+	releaseTimeout = 5 * time.Second
+)
 
 // fenceVersion is raised when an engine's Fence takes more from customers than it did: then
 // it is called once for all data that is there.
@@ -131,7 +134,7 @@ func (nr *nodeReconciler) stop(ctx context.Context) error {
 	if err := nr.checkStoppable(); err != nil {
 		return fmt.Errorf("node %d isn't stopped: %w", nr.ns.ordinal, err)
 	}
-	nr.flush(ctx)
+	nr.prepareStop(ctx)
 	if nr.node.Role == cluster.Primary && !nr.want.Suspended {
 		nr.d.pausePools(ctx, nr.cs)
 	}
@@ -145,15 +148,19 @@ func (nr *nodeReconciler) stop(ctx context.Context) error {
 	return p.Stop(ctx, stopRequest(nr.eng), nr.d.groups.Find(nr.name()))
 }
 
-// flush shortens the pause that customers notice while their primary is stopped.
-func (nr *nodeReconciler) flush(ctx context.Context) {
-	if nr.node.Role != cluster.Primary || nr.want.Suspended || nr.top.Sleeps() {
-		return // nobody waits for it to be back
+// prepareStop shortens the pause that customers notice while their primary is stopped, and the stop of a replica.
+func (nr *nodeReconciler) prepareStop(ctx context.Context) {
+	most := releaseTimeout
+	if nr.node.Role == cluster.Primary {
+		if nr.want.Suspended || nr.top.Sleeps() {
+			return // nobody waits for it to be back
+		}
+		most = flushTimeout
 	}
-	short, cancel := context.WithTimeout(ctx, flushTimeout)
+	short, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	if err := nr.eng.Flush(short, nr.node); err != nil {
-		nr.d.log.Debug("flush before a stop", "cluster_id", nr.want.ID, "node", nr.ns.ordinal, "error", err)
+	if err := nr.eng.PrepareStop(short, nr.node); err != nil {
+		nr.d.log.Debug("prepare a stop", "cluster_id", nr.want.ID, "node", nr.ns.ordinal, "error", err)
 	}
 }
 

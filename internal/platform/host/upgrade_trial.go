@@ -60,7 +60,7 @@ func (s *scratch) tryMove(ctx context.Context, m *dataUpgrade) (found platform.T
 	if found.Reasons, err = s.eng.Obstacles(ctx, s.node, m.after.Installation); err != nil || len(found.Reasons) > 0 {
 		return found, err
 	}
-	if err := s.eng.Flush(ctx, s.node); err != nil {
+	if err := s.eng.PrepareStop(ctx, s.node); err != nil {
 		return found, err
 	}
 	if err := m.begin(ctx); err != nil {
