@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"steward/internal/await"
 	"steward/internal/catalog"
 	"steward/internal/cluster"
 	"steward/internal/converge"
@@ -18,7 +17,7 @@ func TestARegionThatIsAway(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	c := b.active()
-	await.True(t, "it is adopted", func() bool { return b.applied() >= 1 })
+	b.adopted(c.ID)
 	b.lookedAgain(c.ID)
 	applied := b.applied()
 	b.driver.Inject(memplatform.Fault{Step: memplatform.StepObserve, Err: fmt.Errorf("region kube: %w", platform.ErrAway)})
