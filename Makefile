@@ -70,7 +70,7 @@ engines: ## Fetch further server versions for tests (ENGINES='NAME...', see scri
 
 ##@ Develop
 
-check: lint verify test test-thorough ## All that CI runs
+check: lint verify test-quick test test-thorough ## All that CI runs
 
 # Those packages of internal/ that take long, the others, and those of test/ are tested side by side: at the end of each, few tests are left,
 # which wait, and the others are linked most of the time.
@@ -103,7 +103,7 @@ test-outside:
 	if [ -n "$$packages" ]; then GOGC=300 CGO_ENABLED=0 scripts/test bin/tests/plain $(LINKED) -- $(TESTED) -- $$packages; fi
 
 test-quick: ## What needs no server, for an editor's loop (PACKAGES=./...)
-	@$(GO) test -short -vet=off $(PACKAGES) | grep -v 'no test files' || test "$${PIPESTATUS[0]}" = 0
+	@CGO_ENABLED=0 $(GO) test -short $(LINKED) $(PACKAGES) | grep -v 'no test files' || test "$${PIPESTATUS[0]}" = 0
 
 test-engines: engines-ci ## The engines' suites on every server version that is there (make engines)
 	STEWARD_TEST_ENGINES=all $(GO) test -race -timeout 60m $(SIDE_BY_SIDE) ./internal/engine/... ./internal/platform/host ./internal/platform/kubernetes

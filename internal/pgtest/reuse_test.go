@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"steward/internal/store"
+	"steward/internal/testdir"
 )
 
 func TestMain(m *testing.M) { Main(m) }
@@ -14,6 +15,7 @@ func TestMain(m *testing.M) { Main(m) }
 // TestTheNextHasANewDatabase: a test that has the database of one before finds nothing of that, and no test has one
 // whose definitions were changed.
 func TestTheNextHasANewDatabase(t *testing.T) {
+	testdir.NeedsServers(t)
 	var names, contents []string
 	for _, change := range []string{
 		"DELETE FROM goose_db_version WHERE version_id > 1; UPDATE river_migration SET line = 'mine'",

@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
+	"steward/internal/testdir"
 	"steward/test/harness"
 )
 
@@ -131,6 +132,7 @@ var days = map[string][]part{
 var further = []string{"from creating to deleting by keys alone", "an import, a newer version and a last backup"}
 
 func allParts(t *testing.T, thorough bool) {
+	testdir.NeedsServers(t)
 	var mu sync.Mutex
 	asked := map[string]bool{}
 	if !t.Run("side by side", func(t *testing.T) {
