@@ -17,24 +17,27 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-func packedBy(text string, pack func(io.Writer) io.WriteCloser) string {
+func packedBy(texts []string, pack func(io.Writer) io.WriteCloser) string {
 	var b strings.Builder
 	w := pack(&b)
-	io.WriteString(w, text)
+	for _, text := range texts {
+		io.WriteString(w, text)
+	}
 	w.Close()
 	return b.String()
 }
 
-func packed(text string) string {
-	return packedBy(text, func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) })
+// packed is one text, which is handed over in parts: one of many megabytes would keep the whole process waiting while it is copied.
+func packed(texts ...string) string {
+	return packedBy(texts, func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) })
 }
 
 func zlibbed(text string) string {
-	return packedBy(text, func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) })
+	return packedBy([]string{text}, func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) })
 }
 
 func deflated(text string) string {
-	return packedBy(text, func(w io.Writer) io.WriteCloser {
+	return packedBy([]string{text}, func(w io.Writer) io.WriteCloser {
 		f, _ := flate.NewWriter(w, flate.BestSpeed) // the level is one
 		return f
 	})
