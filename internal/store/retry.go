@@ -20,9 +20,10 @@ import (
 // How long a store that went away is waited for. The embedded one is back in a
 // fraction of patience after it was killed, but where the disk or the machine is
 // slow or busy: then it says meanwhile that it is starting, and is worth the wait.
+// So is one that has just ended a session, as it does when it is killed again.
 const (
-	patience         = 3 * time.Second
-	patienceStarting = 10 * time.Second
+	patience      = 3 * time.Second
+	patienceThere = 10 * time.Second
 )
 
 // pause is how long the store is left alone before it is tried again, at least:
@@ -91,10 +92,19 @@ func persist(ctx context.Context, again func(error) bool, do func() error) error
 
 // patienceAfter is how long the store is waited for after its last error, from the first try on.
 func patienceAfter(err error) time.Duration {
-	if pg, answered := errors.AsType[*pgconn.PgError](err); answered && pg.Code == cannotConnectNow {
-		return patienceStarting
+	if pg, answered := errors.AsType[*pgconn.PgError](err); answered && pg.Code == cannotConnectNow || endedSession(err) {
+		return patienceThere
 	}
 	return patience
+}
+
+// endedSession reports whether the connection failed when it had been made: the store was there a moment ago.
+func endedSession(err error) bool {
+	if _, connecting := errors.AsType[*pgconn.ConnectError](err); connecting {
+		return false
+	}
+	network, ok := errors.AsType[*net.OpError](err)
+	return lostAtAll(err) && !(ok && network.Op == "dial")
 }
 
 // repeatable says after which errors a statement may be sent again.

@@ -120,11 +120,12 @@ func TestTransactionRunAgain(t *testing.T) {
 	}
 }
 
-// TestPatience: a store that is away is waited for, one that says it is starting for longer, and neither is asked without a pause,
-// which would hinder it; what the store refuses isn't asked for again.
+// TestPatience: a store that is away is waited for, one that says it is starting or has just ended a session for longer, and none is
+// asked without a pause, which would hinder it; what the store refuses isn't asked for again.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	gone, starts := error(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}), error(&pgconn.PgError{Code: "57P03"})
+	ended := error(&pgconn.PgError{Code: "57P01"})
 	for name, c := range map[string]struct {
 		first, then error
 		back        time.Duration // when the store answers
@@ -137,6 +138,9 @@ func TestPatience(t *testing.T) {
 		"starts, in time":      {gone, starts, 9 * time.Second, nil, 10500 * time.Millisecond},
 		"starts, for too long": {gone, starts, time.Minute, starts, 11500 * time.Millisecond},
 		"starts, and is gone":  {starts, gone, time.Minute, gone, 3500 * time.Millisecond},
+		"killed again":         {starts, ended, 9 * time.Second, nil, 10500 * time.Millisecond},
+		"killed, for too long": {ended, ended, time.Minute, ended, 11500 * time.Millisecond},
+		"killed, and is gone":  {ended, gone, time.Minute, gone, 3500 * time.Millisecond},
 		"refuses":              {errRefused, errRefused, time.Minute, errRefused, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
