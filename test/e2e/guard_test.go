@@ -94,7 +94,7 @@ func TestAutoscaleThorough(t *testing.T) {
 				return nil
 			})
 			s.Fill(d, 1200<<20)
-			s.Eventually("it tells that it can't grow", func() error {
+			s.Eventually("it reports that it can't grow", func() error {
 				return told(t, s, d, "database_low_disk_space", "there is no larger type up to more")
 			})
 			w.StopAndCheck()

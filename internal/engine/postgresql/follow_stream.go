@@ -123,7 +123,7 @@ type stream struct {
 	s     engine.Source
 	conn  *pgconn.PgConn
 	guard *sizeGuard
-	// out is what has come, held how many bytes of it wait, and room tells that there are fewer of them.
+	// out is what has come, held how many bytes of it wait, and room signals that there are fewer of them.
 	out  chan streamed
 	held atomic.Int64
 	room chan struct{}
