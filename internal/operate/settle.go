@@ -55,6 +55,7 @@ func (w *work) settleFor(ctx context.Context, want platform.Wanted, patience tim
 	}
 	quick := time.Now().Add(patience)
 	var down time.Time // since when nothing is known to take writes
+	var logged string
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		seen, err := step("apply", func() (platform.Observed, error) { return w.Driver.Apply(ctx, want) })
 		switch {
@@ -69,13 +70,23 @@ func (w *work) settleFor(ctx context.Context, want platform.Wanted, patience tim
 		case isCustomerError(err), err != nil && time.Now().After(quick):
 			return seen, fmt.Errorf("apply: %w", err)
 		}
+		unsettled := whyUnsettled(seen, err)
+		if why := unsettled.Error(); why != logged {
+			w.log.DebugContext(ctx, "not settled yet", "error", why)
+			logged = why
+		}
 		if wait.Sleep(ctx, pause) != nil {
-			if err != nil {
-				return seen, fmt.Errorf("apply: %w", err)
-			}
-			return seen, fmt.Errorf("not settled in time: %s", seen.Problem)
+			return seen, unsettled
 		}
 	}
+}
+
+// whyUnsettled is why an apply that ended so hasn't reached the goal.
+func whyUnsettled(seen platform.Observed, err error) error {
+	if err != nil {
+		return fmt.Errorf("apply: %w", err)
+	}
+	return fmt.Errorf("not settled in time: %s", seen.Problem)
 }
 
 // lasts is for how long something has been so, and keeps in since when.
