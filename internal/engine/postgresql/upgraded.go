@@ -74,9 +74,6 @@ func eachDatabase(ctx context.Context, n engine.Node, do func(ctx context.Contex
 	return nil
 }
 
-// statisticsTargets are those of the rounds: rough statistics of everything come first.
-var statisticsTargets = []int{1, 10, 0}
-
 // polishTime is how long statistics of one table, or an index that is built anew, may take at least, and polishSlowest how
 // many bytes a second are expected beyond that.
 const (
@@ -85,22 +82,68 @@ const (
 )
 
 // FinishUpgrade implements engine.MajorUpgrader: indexes whose texts sort otherwise by another version of a library are built anew,
-// tables get statistics, and extensions the version that the server has.
+// tables get statistics, and extensions the version that the server has. Large tables get better statistics once all have some.
 func (d Driver) FinishUpgrade(ctx context.Context, n engine.Node) (note string, err error) {
 	p := &upgradeFinish{n: n}
-	for _, step := range []func(context.Context, string) error{p.reindex, p.analyze(statisticsTargets[0]), p.analyze(statisticsTargets[1]), p.analyze(statisticsTargets[2]), p.updateExtensions} {
-		if err := eachDatabase(ctx, n, step); err != nil {
-			return "", fmt.Errorf("finish upgrade: %w", err)
+	if err := eachDatabase(ctx, n, p.finish); err != nil {
+		return "", fmt.Errorf("finish upgrade: %w", err)
+	}
+	for _, target := range []int{betterTarget, ownTarget} {
+		for _, database := range p.large {
+			if err := p.refine(ctx, database, target); err != nil {
+				return "", fmt.Errorf("finish upgrade: database %s: %w", database, err)
+			}
 		}
 	}
 	return p.note(), nil
 }
+
+// The targets of large tables' statistics, one after the other, as of vacuumdb's --analyze-in-stages; ownTarget stands for each table's own.
+const (
+	roughTarget  = 1
+	betterTarget = 10
+	ownTarget    = 0
+)
+
+// smallTable is for how many bytes, at most, a table's own statistics take hardly longer than rough ones: a sample of it is most of it.
+const smallTable = 1 << 20
 
 // upgradeFinish does what follows an upgrade, and keeps what couldn't be done.
 type upgradeFinish struct {
 	n          engine.Node
 	unfinished []string
 	extensions []string
+	// large are the databases with tables that are no small ones.
+	large []string
+}
+
+// finish does all for a database but for the better statistics of large tables.
+func (p *upgradeFinish) finish(ctx context.Context, database string) error {
+	f := &databaseFinish{upgradeFinish: p, database: database}
+	if err := f.open(ctx, ownTarget); err != nil {
+		return err
+	}
+	defer f.close(ctx)
+	for _, step := range []func(context.Context) error{f.reindex, f.analyze, f.updateExtensions} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refine gives a database's large tables statistics by a target.
+func (p *upgradeFinish) refine(ctx context.Context, database string, target int) error {
+	f := &databaseFinish{upgradeFinish: p, database: database}
+	if err := f.open(ctx, target); err != nil {
+		return err
+	}
+	defer f.close(ctx)
+	_, large, err := f.tables(ctx)
+	if err != nil {
+		return err
+	}
+	return f.all(ctx, large)
 }
 
 func (p *upgradeFinish) note() string {
@@ -127,70 +170,118 @@ const sortedOtherwise = `SELECT format('%I.%I', s.nspname, c.relname), format('R
 		SELECT FROM pg_collation o WHERE o.oid = ANY (i.indcollation::oid[]) AND (o.collversion <> pg_collation_actual_version(o.oid)
 			OR o.collname = 'default' AND EXISTS (SELECT FROM pg_database d WHERE d.datname = current_database() AND d.datcollversion <> pg_database_collation_actual_version(d.oid))))`
 
-// reindex builds those anew, and says then that the versions fit.
-func (p *upgradeFinish) reindex(ctx context.Context, database string) error {
-	if err := p.all(ctx, database, sortedOtherwise, nil); err != nil {
-		return err
+// databaseFinish does in one session what there is to do in a database.
+type databaseFinish struct {
+	*upgradeFinish
+	database string
+	conn     *pgconn.PgConn
+	target   int
+}
+
+// open begins a session whose statistics have a target. What is done in it has limits of its own.
+func (f *databaseFinish) open(ctx context.Context, target int) (err error) {
+	parameters := ownParameters()
+	parameters["statement_timeout"] = "0"
+	if target != ownTarget {
+		parameters["default_statistics_target"] = strconv.Itoa(target)
 	}
-	conn, err := asAdminIn(ctx, p.n, database, ownParameters())
+	f.target = target
+	f.conn, err = asAdminIn(ctx, f.n, f.database, parameters)
+	return err
+}
+
+func (f *databaseFinish) close(ctx context.Context) {
+	if f.conn != nil {
+		closeSoon(ctx, f.conn)
+	}
+}
+
+// reindex builds those anew, and says then that the versions fit.
+func (f *databaseFinish) reindex(ctx context.Context) error {
+	indexes, err := f.list(ctx, sortedOtherwise)
 	if err != nil {
 		return err
 	}
-	defer closeSoon(ctx, conn)
-	rows, err := query(ctx, conn, `SELECT format('ALTER COLLATION %I.%I REFRESH VERSION', s.nspname, o.collname) FROM pg_collation o JOIN pg_namespace s ON s.oid = o.collnamespace
+	before := len(f.unfinished)
+	if err := f.all(ctx, indexes); err != nil || len(f.unfinished) > before {
+		return err
+	}
+	rows, err := query(ctx, f.conn, `SELECT format('ALTER COLLATION %I.%I REFRESH VERSION', s.nspname, o.collname) FROM pg_collation o JOIN pg_namespace s ON s.oid = o.collnamespace
 		WHERE o.collversion <> pg_collation_actual_version(o.oid)
 		UNION ALL SELECT format('ALTER DATABASE %I REFRESH COLLATION VERSION', datname) FROM pg_database
 		WHERE datname = current_database() AND datcollversion <> pg_database_collation_actual_version(oid)`)
-	if err != nil || len(p.unfinished) > 0 {
+	if err != nil {
 		return err
 	}
 	for _, row := range rows {
-		if _, err := query(ctx, conn, row[0]); err != nil {
+		if _, err := query(ctx, f.conn, row[0]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// analyze makes statistics with a target, 0 for each table's own.
-func (p *upgradeFinish) analyze(target int) func(context.Context, string) error {
-	const tables = `SELECT format('%I.%I', s.nspname, c.relname), format('ANALYZE %I.%I', s.nspname, c.relname), coalesce(pg_table_size(c.oid), 0)
-		FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
-		WHERE c.relkind IN ('r', 'm', 'p') AND c.relpersistence <> 't' AND s.nspname <> 'pg_toast' ORDER BY 3`
-	more := map[string]string{}
-	if target > 0 {
-		more["default_statistics_target"] = strconv.Itoa(target)
+// analyze gives small tables their statistics, and large ones rough ones.
+func (f *databaseFinish) analyze(ctx context.Context) error {
+	small, large, err := f.tables(ctx)
+	if err != nil {
+		return err
 	}
-	return func(ctx context.Context, database string) error { return p.all(ctx, database, tables, more) }
+	if err := f.all(ctx, small); err != nil || len(large) == 0 {
+		return err
+	}
+	f.large = append(f.large, f.database)
+	f.close(ctx)
+	if err := f.open(ctx, roughTarget); err != nil {
+		return err
+	}
+	return f.all(ctx, large)
 }
 
-// all carries out what a query lists. Functions of customers' run, as their owners, while an index is built or analysed, as they do when
-// the server does that by itself: who goes on for ever is ended.
-func (p *upgradeFinish) all(ctx context.Context, database, list string, more map[string]string) error {
-	parameters := ownParameters()
-	parameters["statement_timeout"] = "0"
-	maps.Copy(parameters, more)
-	open := func() (*pgconn.PgConn, error) { return asAdminIn(ctx, p.n, database, parameters) }
-	conn, err := open()
+// tables are those that have statistics, the smallest first. The server samples tables with all that inherit from them, partitions too.
+func (f *databaseFinish) tables(ctx context.Context) (small, large []todo, err error) {
+	all, err := f.list(ctx, `SELECT format('%I.%I', s.nspname, c.relname), format('ANALYZE %I.%I', s.nspname, c.relname), (
+			WITH RECURSIVE tree AS (SELECT c.oid UNION SELECT i.inhrelid FROM tree JOIN pg_inherits i ON i.inhparent = tree.oid)
+			SELECT coalesce(sum(pg_table_size(oid)), 0)::bigint FROM tree)
+		FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
+		WHERE c.relkind IN ('r', 'm', 'p') AND c.relpersistence <> 't' AND s.nspname <> 'pg_toast' ORDER BY 3`)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer func() { closeSoon(ctx, conn) }()
-	rows, err := query(ctx, conn, list)
+	for i, t := range all {
+		if t.bytes > smallTable {
+			return all[:i], all[i:], nil
+		}
+	}
+	return all, nil, nil
+}
+
+// list is what a query found to be done.
+func (f *databaseFinish) list(ctx context.Context, sql string) (all []todo, err error) {
+	rows, err := query(ctx, f.conn, sql)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, row := range rows {
 		one := todo{name: row[0], statement: row[1]}
 		if _, err := fmt.Sscan(row[2], &one.bytes); err != nil {
-			return fmt.Errorf("size of %s: %w", one.name, err)
+			return nil, fmt.Errorf("size of %s: %w", one.name, err)
 		}
-		ended, err := p.one(ctx, conn, one)
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// all carries out what was found. Functions of customers' run, as their owners, while an index is built or analysed, as they do when
+// the server does that by itself: who goes on for ever is ended.
+func (f *databaseFinish) all(ctx context.Context, found []todo) error {
+	for _, one := range found {
+		ended, err := f.one(ctx, one)
 		if err != nil {
 			return err
 		}
 		if !ended {
-			if conn, err = open(); err != nil {
+			if err := f.open(ctx, f.target); err != nil {
 				return err
 			}
 		}
@@ -199,58 +290,53 @@ func (p *upgradeFinish) all(ctx context.Context, database, list string, more map
 }
 
 // one carries a statement out; ended is false when it took too long, and its connection is gone.
-func (p *upgradeFinish) one(ctx context.Context, conn *pgconn.PgConn, t todo) (ended bool, err error) {
+func (f *databaseFinish) one(ctx context.Context, t todo) (ended bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, polishTime+time.Duration(t.bytes/polishSlowest)*time.Second)
 	defer cancel()
-	_, err = query(limited, conn, t.statement)
+	_, err = query(limited, f.conn, t.statement)
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	switch {
-	case err == nil, ok && !conn.IsClosed() && dropped(refused):
+	case err == nil, ok && !f.conn.IsClosed() && dropped(refused):
 		return true, nil
-	case ok && !conn.IsClosed():
-		p.unfinished = append(p.unfinished, t.name)
+	case ok && !f.conn.IsClosed():
+		f.unfinished = append(f.unfinished, t.name)
 		return true, nil
 	case limited.Err() != nil && ctx.Err() == nil:
-		p.unfinished = append(p.unfinished, t.name)
-		closeSoon(ctx, conn)
-		return false, endSession(ctx, p.n, conn.PID())
+		f.unfinished = append(f.unfinished, t.name)
+		f.close(ctx)
+		return false, endSession(ctx, f.n, f.conn.PID())
 	}
 	return false, err
 }
 
 // updateExtensions gives extensions the version that the server has files of. dbadmin's are updated as dbadmin: what a customer planted
 // would have our rights otherwise. Those that only we can make are updated by us.
-func (p *upgradeFinish) updateExtensions(ctx context.Context, database string) error {
-	rows, err := p.outdated(ctx, database)
+func (f *databaseFinish) updateExtensions(ctx context.Context) error {
+	rows, err := f.outdated(ctx)
 	if err != nil {
 		return err
 	}
-	x := extensions{p.n, database}
+	x := extensions{f.n, f.database}
 	for _, row := range rows {
 		if err := x.UpdateExtension(ctx, row[0], ""); err != nil {
 			if errors.Is(err, engine.ErrStarting) || ctx.Err() != nil {
 				return err
 			}
-			p.extensions = append(p.extensions, row[0])
+			f.extensions = append(f.extensions, row[0])
 		}
 	}
 	return nil
 }
 
 // outdated are a database's extensions with an older version than the server has, but for our own.
-func (p *upgradeFinish) outdated(ctx context.Context, database string) ([][]string, error) {
-	conn, err := asAdminIn(ctx, p.n, database, ownParameters())
-	if err != nil {
-		return nil, err
-	}
-	defer closeSoon(ctx, conn)
+func (f *databaseFinish) outdated(ctx context.Context) ([][]string, error) {
 	const own = "SELECT e.extname, %s FROM pg_extension e JOIN pg_available_extensions a ON a.name = e.extname WHERE e.extversion <> a.default_version AND (e.extowner %s '" + adminRole + "'::regrole%s)"
-	if database == adminDatabase { // nobody else has made anything there
-		rows, err := query(ctx, conn, fmt.Sprintf(own, "format('ALTER EXTENSION %I UPDATE', e.extname)", "=", ""))
+	if f.database == adminDatabase { // nobody else has made anything there
+		rows, err := query(ctx, f.conn, fmt.Sprintf(own, "format('ALTER EXTENSION %I UPDATE', e.extname)", "=", ""))
 		for i := 0; err == nil && i < len(rows); i++ {
-			_, err = query(ctx, conn, rows[i][1])
+			_, err = query(ctx, f.conn, rows[i][1])
 		}
 		return nil, err
 	}
-	return query(ctx, conn, fmt.Sprintf(own, "''", "<>", " OR e.extname IN ('"+strings.Join(slices.Sorted(maps.Keys(vetted)), "', '")+"')"))
+	return query(ctx, f.conn, fmt.Sprintf(own, "''", "<>", " OR e.extname IN ('"+strings.Join(slices.Sorted(maps.Keys(vetted)), "', '")+"')"))
 }

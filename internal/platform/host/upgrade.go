@@ -476,5 +476,10 @@ func (d *Driver) FinishUpgrade(ctx context.Context, want platform.Wanted) (strin
 	if err := nr.learnRootPassword(ctx); err != nil {
 		return "", err
 	}
-	return nr.eng.FinishUpgrade(ctx, nr.node)
+	began := time.Now()
+	note, err := nr.eng.FinishUpgrade(ctx, nr.node)
+	if err == nil {
+		d.log.Debug("upgrade finished", "cluster_id", want.ID, "note", note, "ms", milliseconds(time.Since(began)))
+	}
+	return note, err
 }

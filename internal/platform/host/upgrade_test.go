@@ -60,7 +60,8 @@ var upgradedPostgreSQL = upgradedFlavour{
 	flavour: engine.FlavourPostgreSQL,
 	made: []string{
 		"CREATE EXTENSION citext", "CREATE TABLE lots AS SELECT i, md5(i::text)::citext AS words FROM generate_series(1, 20000) i",
-		"CREATE INDEX ON lots (words)",
+		"CREATE INDEX ON lots (words)", "CREATE TABLE few AS SELECT i FROM generate_series(1, 1000) i",
+		"CREATE TABLE whole (k int) PARTITION BY LIST (k)", "CREATE TABLE part PARTITION OF whole DEFAULT", "INSERT INTO whole SELECT i FROM lots",
 		"CALL steward.create_user('app', 'secret for app')", "CREATE DATABASE shop", "CALL steward.grant_database('app', 'shop')",
 		"ALTER DATABASE shop SET role = 'app'", "ALTER DATABASE defaultdb SET statement_timeout = '1h'",
 	},
@@ -69,8 +70,12 @@ var upgradedPostgreSQL = upgradedFlavour{
 	series:  "SELECT current_setting('server_version_num')::bigint / 10000",
 	version: func(series string) string { return series },
 	is: map[string]string{
-		"SELECT count(*) FROM lots WHERE words = md5('77')::citext":                                                                        "1",
-		"SELECT count(*) FROM pg_stats WHERE tablename = 'lots'":                                                                           "2",
+		"SELECT count(*) FROM lots WHERE words = md5('77')::citext": "1",
+		"SELECT count(*) FROM pg_stats WHERE tablename = 'lots'":    "2",
+		// The bounds of 100 steps, as of the default target.
+		"SELECT cardinality(histogram_bounds::text::int[]) FROM pg_stats WHERE tablename = 'lots' AND attname = 'i'":                       "101",
+		"SELECT cardinality(histogram_bounds::text::int[]) FROM pg_stats WHERE tablename = 'few'":                                          "101",
+		"SELECT cardinality(histogram_bounds::text::int[]) FROM pg_stats WHERE tablename = 'whole' AND inherited":                          "101",
 		"SELECT count(*) FROM pg_namespace WHERE nspname = 'steward'":                                                                      "0",
 		"SELECT count(*) FROM pg_extension x JOIN pg_available_extensions a ON a.name = x.extname WHERE x.extversion <> a.default_version": "0",
 	},
