@@ -260,7 +260,7 @@ func (a *alarmed) lags(d harness.Database) (end func()) {
 		}
 		for _, pid := range harness.Descendants(n.Pid) {
 			command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
-			if strings.Contains(string(command), "startup") {
+			if strings.Contains(string(command), ": startup ") { // a session that logs in is one of "postgres [local] startup"
 				applier = pid
 			}
 		}
