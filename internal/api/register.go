@@ -43,10 +43,10 @@ type call[I, B any] struct {
 	Faults fault.Faults
 }
 
-// answer is what Huma writes.
-type answer[O any] struct {
+// answer is what Huma writes, whatever view it is: so that Huma is compiled for an input's type alone, and not for each pair of one and a view.
+type answer struct {
 	Status int
-	Body   O
+	Body   any
 }
 
 // noContent is returned by handlers whose answer has no body.
@@ -66,7 +66,8 @@ func register[I, B, O any](a *API, e endpoint, handle func(ctx context.Context, 
 		// member by member.
 		op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 	}
-	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*answer[O], error) {
+	op.Responses["200"] = a.answers(reflect.TypeFor[O](), e)
+	huma.Register(a.huma, op, func(ctx context.Context, in *I) (*answer, error) {
 		c := call[I, B]{In: *in}
 		state := stateOf(ctx)
 		c.Principal = state.principal
@@ -79,15 +80,21 @@ func register[I, B, O any](a *API, e endpoint, handle func(ctx context.Context, 
 		}
 		out, err := handle(ctx, c)
 		if _, empty := err.(noContent); empty { //nolint:errorlint // a marker of our own, never wrapped
-			return &answer[O]{Status: http.StatusNoContent}, nil
+			return &answer{Status: http.StatusNoContent}, nil
 		}
 		if err != nil {
 			return nil, a.toStatus(ctx, err)
 		}
-		return &answer[O]{Status: http.StatusOK, Body: out}, nil
+		return &answer{Status: http.StatusOK, Body: out}, nil
 	})
 	documentAnswers(e, a.operation(e))
 	a.deliveries[e.method+" "+e.path] = e.delivery()
+}
+
+// answers documents the view that an operation answers.
+func (a *API) answers(view reflect.Type, e endpoint) *huma.Response {
+	schema := a.huma.OpenAPI().Components.Schemas.Schema(view, true, e.id+"Response")
+	return &huma.Response{Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 }
 
 // newOperation is an endpoint's, as Huma wants to know it.
