@@ -260,7 +260,8 @@ func (a *alarmed) lags(d harness.Database) (end func()) {
 		}
 		for _, pid := range harness.Descendants(n.Pid) {
 			command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
-			if strings.Contains(string(command), ": startup ") { // a session that logs in is one of "postgres [local] startup"
+			// A session that logs in is one of "postgres [local] startup".
+			if strings.Contains(string(command), ": startup ") {
 				applier = pid
 			}
 		}
