@@ -96,7 +96,7 @@ func New(o Options) *API {
 		deliveries: map[string]delivery{"GET /openapi.yaml": deliverPacked, "GET /openapi-3.0.json": deliverPacked, "GET /docs": deliverPacked},
 	}
 	a.huma = humago.New(a.mux, config())
-	a.document, a.document30 = sync.OnceValues(a.huma.OpenAPI().YAML), sync.OnceValues(a.makeDocument30)
+	a.document, a.document30 = sync.OnceValues(a.OpenAPI().YAML), sync.OnceValues(a.makeDocument30)
 	a.documentShared()
 	a.registerEngines()
 	a.registerTypes()

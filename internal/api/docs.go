@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"steward/internal/api/body"
 )
 
 //go:embed docs.html
@@ -52,7 +54,7 @@ func (a *API) docTags() []docTag {
 		scope, _ := op.Extensions["x-scope"].(string)
 		tags[i].Operations = append(tags[i].Operations, docOperation{method, path, op.Summary, scope, a.docBody(op)})
 	}
-	paths := a.huma.OpenAPI().Paths
+	paths := a.OpenAPI().Paths
 	names := make([]string, 0, len(paths))
 	for path := range paths {
 		names = append(names, path)
@@ -73,11 +75,11 @@ func (a *API) docBody(op *huma.Operation) []docField {
 	if op.RequestBody == nil {
 		return nil
 	}
-	c := checker{registry: a.huma.OpenAPI().Components.Schemas}
-	schema := c.resolve(op.RequestBody.Content["application/json"].Schema)
+	schemas := a.OpenAPI().Components.Schemas
+	schema := body.Resolve(schemas, op.RequestBody.Content["application/json"].Schema)
 	var fields []docField
 	for name, property := range schema.Properties {
-		property = c.resolve(property)
+		property = body.Resolve(schemas, property)
 		fields = append(fields, docField{name, property.Type, property.Description, slices.Contains(schema.Required, name)})
 	}
 	slices.SortFunc(fields, func(x, y docField) int { return strings.Compare(x.Name, y.Name) })

@@ -16,6 +16,9 @@ import (
 // as long as many requests.
 func (a *API) Document() ([]byte, error) { return a.document() }
 
+// OpenAPI is what the document is made of, with the Go types of its schemas.
+func (a *API) OpenAPI() *huma.OpenAPI { return a.huma.OpenAPI() }
+
 // sharedResponse is an answer that stands once in the document, for all
 // operations that may send it.
 type sharedResponse struct {
@@ -110,7 +113,7 @@ func headerRefs(status int) map[string]*huma.Header {
 
 // documentShared writes the answers that all operations share into the document.
 func (a *API) documentShared() {
-	d := a.huma.OpenAPI()
+	d := a.OpenAPI()
 	d.Components.Headers, d.Components.Responses = answerHeaders, map[string]*huma.Response{}
 	schema := d.Components.Schemas.Schema(envelopeType, true, "Envelope")
 	for _, r := range slices.Concat(everyOperation, []sharedResponse{forbidden, suspended, notFound, noBody, unchanged}, outsideOperations) {
@@ -172,7 +175,7 @@ func (e endpoint) bindsRestricted() bool {
 // values, where it can't know.
 func (a *API) documentSchemas() {
 	a.documentTimes()
-	for _, schema := range a.huma.OpenAPI().Components.Schemas.Map() {
+	for _, schema := range a.OpenAPI().Components.Schemas.Map() {
 		for _, property := range schema.Properties {
 			if property.Nullable && len(property.Enum) > 0 {
 				property.Enum = append(property.Enum, nil)
@@ -189,14 +192,14 @@ const shownTime = `^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}$`
 // clients can't read. Bodies may have one.
 func (a *API) documentTimes() {
 	asked := map[string]bool{}
-	for _, item := range a.huma.OpenAPI().Paths {
+	for _, item := range a.OpenAPI().Paths {
 		for _, op := range []*huma.Operation{item.Post, item.Put} {
 			if op != nil && op.RequestBody != nil {
 				a.reach(op.RequestBody.Content["application/json"].Schema, asked)
 			}
 		}
 	}
-	schemas := a.huma.OpenAPI().Components.Schemas.Map()
+	schemas := a.OpenAPI().Components.Schemas.Map()
 	for _, name := range slices.Sorted(maps.Keys(schemas)) {
 		for _, property := range schemas[name].Properties {
 			if property.Format != "date-time" {
@@ -217,7 +220,7 @@ func (a *API) reach(s *huma.Schema, names map[string]bool) {
 	}
 	if name := strings.TrimPrefix(s.Ref, "#/components/schemas/"); s.Ref != "" && !names[name] {
 		names[name] = true
-		a.reach(a.huma.OpenAPI().Components.Schemas.SchemaFromRef(s.Ref), names)
+		a.reach(a.OpenAPI().Components.Schemas.SchemaFromRef(s.Ref), names)
 	}
 	a.reach(s.Items, names)
 	for _, property := range s.Properties {

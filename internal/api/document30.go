@@ -13,7 +13,7 @@ import (
 func (a *API) Document30() ([]byte, error) { return a.document30() }
 
 func (a *API) makeDocument30() ([]byte, error) {
-	text, err := a.huma.OpenAPI().Downgrade()
+	text, err := a.OpenAPI().Downgrade()
 	if err != nil {
 		return nil, fmt.Errorf("document in version 3.0: %w", err)
 	}

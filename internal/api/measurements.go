@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"steward/internal/api/exposition"
 	"steward/internal/cluster"
 	"steward/internal/control"
 	"steward/internal/fault"
@@ -202,7 +203,7 @@ func (a *API) registerMeasured(engine cluster.Engine, name string) {
 		if err != nil {
 			return nil, err
 		}
-		return expose(found)
+		return exposition.Write(found)
 	})
 }
 

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"reflect"
@@ -9,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"steward/internal/account"
+	"steward/internal/api/body"
 	"steward/internal/fault"
 )
 
@@ -61,7 +61,7 @@ func register[I, B, O any](a *API, e endpoint, handle func(ctx context.Context, 
 	bodyType := reflect.TypeFor[B]()
 	hasBody := bodyType != reflect.TypeFor[none]()
 	if hasBody {
-		schema := a.huma.OpenAPI().Components.Schemas.Schema(bodyType, true, bodyType.Name())
+		schema := a.OpenAPI().Components.Schemas.Schema(bodyType, true, bodyType.Name())
 		// Not Required: an empty body counts as {}, and what it lacks is named
 		// member by member.
 		op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
@@ -72,7 +72,7 @@ func register[I, B, O any](a *API, e endpoint, handle func(ctx context.Context, 
 		state := stateOf(ctx)
 		c.Principal = state.principal
 		if hasBody {
-			faults, err := decodeBody(state.body, a.huma.OpenAPI().Components.Schemas, bodyType, &c.Body)
+			faults, err := body.Decode(state.body, a.OpenAPI().Components.Schemas, bodyType, &c.Body)
 			if err != nil {
 				return nil, a.toStatus(ctx, err)
 			}
@@ -93,7 +93,7 @@ func register[I, B, O any](a *API, e endpoint, handle func(ctx context.Context, 
 
 // answers documents the view that an operation answers.
 func (a *API) answers(view reflect.Type, e endpoint) *huma.Response {
-	schema := a.huma.OpenAPI().Components.Schemas.Schema(view, true, e.id+"Response")
+	schema := a.OpenAPI().Components.Schemas.Schema(view, true, e.id+"Response")
 	return &huma.Response{Content: map[string]*huma.MediaType{"application/json": {Schema: schema}}}
 }
 
@@ -113,7 +113,7 @@ func (a *API) newOperation(e endpoint) huma.Operation {
 
 // operation is a registered endpoint's entry in the document.
 func (a *API) operation(e endpoint) *huma.Operation {
-	item := a.huma.OpenAPI().Paths[e.path]
+	item := a.OpenAPI().Paths[e.path]
 	switch e.method {
 	case http.MethodGet:
 		return item.Get
@@ -160,9 +160,6 @@ func stateOf(ctx context.Context) *requestState {
 	}
 	return &requestState{}
 }
-
-// trimmed is the body without white space around it.
-func trimmed(body []byte) []byte { return bytes.TrimSpace(body) }
 
 // empty is the answer of actions: {}.
 type empty struct{}

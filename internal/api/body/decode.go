@@ -1,4 +1,5 @@
-package api
+// Package body decodes what clients send by the schema that the document shows.
+package body
 
 import (
 	"bytes"
@@ -22,35 +23,39 @@ import (
 // what would cost anything.
 const maxDepth = 32
 
-var errNotJSON = &fault.Fault{Kind: fault.Invalid, Reason: "Invalid JSON"}
+// What is said of a body that can't be looked at member by member.
+var (
+	ErrNotJSON   = &fault.Fault{Kind: fault.Invalid, Reason: "Invalid JSON"}
+	ErrNotObject = &fault.Fault{Kind: fault.Invalid, Reason: "Must be a JSON object"}
+)
 
-// decodeBody reads a body into out and returns all problems of its shape:
+// Decode reads a body of type t into out and returns all problems of its shape:
 // members that are missing, of the wrong type, too long, out of range. Those
 // with a problem are left out of out, so that control can go on to find what
 // else is wrong. Unknown members are ignored: newer clients send some.
-func decodeBody(body []byte, registry huma.Registry, t reflect.Type, out any) (fault.Faults, error) {
-	body = trimmed(body)
+func Decode(body []byte, schemas huma.Registry, t reflect.Type, out any) (fault.Faults, error) {
+	body = bytes.TrimSpace(body)
 	if len(body) == 0 {
 		body = []byte("{}")
 	}
 	if !utf8.Valid(body) || tooDeep(body) {
-		return nil, errNotJSON
+		return nil, ErrNotJSON
 	}
 	var value any
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	if err := decoder.Decode(&value); err != nil {
-		return nil, errNotJSON
+		return nil, ErrNotJSON
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errNotJSON
+		return nil, ErrNotJSON
 	}
 	object, ok := value.(map[string]any)
 	if !ok {
-		return nil, &fault.Fault{Kind: fault.Invalid, Reason: "Must be a JSON object"}
+		return nil, ErrNotObject
 	}
-	check := checker{registry: registry}
-	if schema := check.resolve(registry.Schema(t, true, t.Name())); len(schema.Properties) > 0 { // else of any members
+	check := checker{schemas: schemas}
+	if schema := check.resolve(schemas.Schema(t, true, t.Name())); len(schema.Properties) > 0 { // else of any members
 		check.object("", object, schema)
 	}
 	clean, err := json.Marshal(object) // without what was found at fault
@@ -87,16 +92,19 @@ func tooDeep(body []byte) bool {
 // checker compares a value with the schema that the document shows, in the
 // reason texts of docs/rules.md, Errors.
 type checker struct {
-	registry huma.Registry
-	faults   fault.Faults
+	schemas huma.Registry
+	faults  fault.Faults
 }
 
-func (c *checker) resolve(s *huma.Schema) *huma.Schema {
+// Resolve is the schema that another one may only refer to.
+func Resolve(schemas huma.Registry, s *huma.Schema) *huma.Schema {
 	for s != nil && s.Ref != "" {
-		s = c.registry.SchemaFromRef(s.Ref)
+		s = schemas.SchemaFromRef(s.Ref)
 	}
 	return s
 }
+
+func (c *checker) resolve(s *huma.Schema) *huma.Schema { return Resolve(c.schemas, s) }
 
 // object checks the members and takes those at fault out.
 func (c *checker) object(path string, object map[string]any, schema *huma.Schema) {

@@ -1,4 +1,4 @@
-package api
+package exposition_test
 
 import (
 	"bytes"
@@ -8,15 +8,16 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"steward/internal/api/exposition"
 	"steward/internal/cluster"
 	"steward/internal/control"
 	"steward/internal/measure"
 	"steward/internal/platform"
 )
 
-// TestExposeHoldsHostileLabels: whatever customers call their databases and programs, the text has one sample for each, whose
+// TestHostileLabels: whatever customers call their databases and programs, the text has one sample for each, whose
 // value is what was measured.
-func TestExposeHoldsHostileLabels(t *testing.T) {
+func TestHostileLabels(t *testing.T) {
 	t.Parallel()
 	hostile := []string{
 		"plain", "two\nlines", "pg_up 0\npg_up{x=\"", `quote"s`, `back\slash`, "\xff\xfe not UTF-8", "\x00\x1b[31m", strings.Repeat("x", 1<<20), strings.Repeat("ä", 500), "",
@@ -29,7 +30,7 @@ func TestExposeHoldsHostileLabels(t *testing.T) {
 	node := platform.NodeFamilies{Role: cluster.Primary, Families: []measure.Family{family, none}}
 	replica := platform.NodeFamilies{Ordinal: 1, Role: cluster.Replica, Families: []measure.Family{family}}
 	shown := control.Shown{Cluster: cluster.Cluster{Spec: cluster.Spec{Label: "shop"}}, Nodes: []platform.NodeFamilies{node, replica}}
-	out, err := expose(shown)
+	out, err := exposition.Write(shown)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,10 +52,10 @@ func TestExposeHoldsHostileLabels(t *testing.T) {
 			labels[l.GetName()] = l.GetValue()
 		}
 		name := hostile[i%len(hostile)]
-		if m.GetGauge().GetValue() != float64(i%len(hostile)) || len(labels) != 4 || labels["server"] != "shop" || len(labels["application_name"]) > longestLabel+4 {
+		if m.GetGauge().GetValue() != float64(i%len(hostile)) || len(labels) != 4 || labels["server"] != "shop" || len(labels["application_name"]) > exposition.LongestLabel+4 {
 			t.Errorf("%.40q is %+.200v", name, m)
 		}
-		if len(name) < longestLabel && !strings.HasPrefix(name, "\xff") && labels["application_name"] != name {
+		if len(name) < exposition.LongestLabel && !strings.HasPrefix(name, "\xff") && labels["application_name"] != name {
 			t.Errorf("%q came back as %q", name, labels["application_name"])
 		}
 	}
