@@ -3,7 +3,6 @@ package console
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"io"
 	"maps"
 	"net"
@@ -61,11 +60,8 @@ func (c *Console) forward(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = c.ask(w, r, s, asked, body)
 	}
-	if errors.Is(err, ErrNoSession) {
-		c.dropCookie(w, sessionCookie)
-	}
 	if err != nil {
-		c.answer(w, r, err)
+		c.answer(w, r, err) // with no word of the cookie: by now another tab may have logged in, and the browser have its cookie
 	}
 }
 
