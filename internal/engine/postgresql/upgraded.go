@@ -170,7 +170,7 @@ const sortedOtherwise = `SELECT format('%I.%I', s.nspname, c.relname), format('R
 		SELECT FROM pg_collation o WHERE o.oid = ANY (i.indcollation::oid[]) AND (o.collversion <> pg_collation_actual_version(o.oid)
 			OR o.collname = 'default' AND EXISTS (SELECT FROM pg_database d WHERE d.datname = current_database() AND d.datcollversion <> pg_database_collation_actual_version(d.oid))))`
 
-// databaseFinish does in one session what there is to do in a database.
+// databaseFinish does what there is to do in a database, in one session for each target of its statistics.
 type databaseFinish struct {
 	*upgradeFinish
 	database string
