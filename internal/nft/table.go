@@ -228,6 +228,19 @@ func attribute(b []byte, kind uint16) ([]byte, bool) {
 	return nil, false
 }
 
+// HoldsChains reports whether the chains of a part of the table hold their rules. Nothing else of the table is read, so that it takes
+// as long for a large one.
+func (t *Table) HoldsChains(part Ruleset) (bool, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name := range part.Chains {
+		if same, err := t.sameRules(name, part); err != nil || !same {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // Change makes what the table holds of have into want, in one transaction, reads
 // back what it touched, and says what it did. Neither needs to be all of the table, but both the same part
 // of it; Sets describes those that elements of the part are in, when the part doesn't.
@@ -434,11 +447,7 @@ func elements(keys []Key, of Ruleset) []nftables.SetElement {
 // verify reads back what a transaction touched.
 func (t *Table) verify(d difference, want Ruleset, shared map[string]Set) error {
 	for _, name := range slices.Concat(d.newChains, d.changedChains) {
-		found, err := t.rules(name)
-		if err != nil {
-			return err
-		}
-		same, err := sameRules(found, want.Chains[name].Rules)
+		same, err := t.sameRules(name, want)
 		if err != nil {
 			return err
 		}
@@ -464,6 +473,15 @@ func (t *Table) verify(d difference, want Ruleset, shared map[string]Set) error 
 		}
 	}
 	return nil
+}
+
+// sameRules reports whether a chain holds the rules that are wanted; it doesn't when it isn't there.
+func (t *Table) sameRules(chain string, want Ruleset) (bool, error) {
+	found, err := t.rules(chain)
+	if err != nil {
+		return false, err
+	}
+	return sameRules(found, want.Chains[chain].Rules)
 }
 
 // find reads single elements of a set without ranges.

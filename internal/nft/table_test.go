@@ -103,6 +103,38 @@ func TestAFailedChangeChangesNothing(t *testing.T) {
 	table.equals(t, sample(1))
 }
 
+// TestHoldsChains: it is about the rules of the chains that it is asked for, whatever else the table holds.
+func TestHoldsChains(t *testing.T) {
+	t.Parallel()
+	table := open(t)
+	expect := func(when string, want bool) {
+		t.Helper()
+		if held, err := table.HoldsChains(sample(1)); err != nil || held != want {
+			t.Errorf("%s: %v, %v", when, held, err)
+		}
+	}
+	expect("no table is there", false)
+	if err := table.Replace(sample(1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	expect("there is more", true)
+	for when, do := range map[string]func(){
+		"a chain was emptied":   func() { table.conn.FlushChain(&nftables.Chain{Table: table.table, Name: "port-1"}) },
+		"a chain has more":      func() { table.conn.AddRule(&nftables.Rule{Table: table.table, Chain: &nftables.Chain{Name: "in"}}) },
+		"the table was emptied": func() { table.conn.FlushTable(table.table) },
+	} {
+		do()
+		if err := table.conn.Flush(); err != nil {
+			t.Fatal(when, err)
+		}
+		expect(when, false)
+		if err := table.Replace(sample(1, 2)); err != nil {
+			t.Fatal(when, err)
+		}
+	}
+	expect("it was put right", true)
+}
+
 // TestRepair isn't parallel: others' changes are seen in the generation.
 func TestRepair(t *testing.T) {
 	table := open(t)

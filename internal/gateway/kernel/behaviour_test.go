@@ -239,6 +239,30 @@ func TestWhatOthersDoToTheTable(t *testing.T) {
 	})
 }
 
+// TestAnEmptiedTableComesBackAtOnce has somebody empty and delete the table just after a look that took so long that the next one
+// would be due in two days.
+func TestAnEmptiedTableComesBackAtOnce(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.set(gateway.Route{Cluster: 1, Port: 21000, Primary: p.server("one", 5001), Allow: p.allow(7)})
+	other := &nftables.Conn{}
+	ours := &nftables.Table{Name: p.table.Name(), Family: nftables.TableFamilyINet}
+	for name, do := range map[string]func(){
+		"emptied": func() { other.FlushTable(ours) },
+		"deleted": func() { other.DelTable(ours) },
+	} {
+		p.mu.Lock()
+		p.looked, p.took = time.Now(), time.Hour
+		p.mu.Unlock()
+		do()
+		if err := other.Flush(); err != nil {
+			t.Fatal(name, err)
+		}
+		await.True(t, "the table that was "+name+" is back", func() bool { return told(p) })
+		p.expect(7, p.o.PrimaryAddr, 21000, "one sees "+p.from(7))
+	}
+}
+
 // told reports whether the repair happened in a sweep meanwhile.
 func told(p *place) bool {
 	select {

@@ -83,7 +83,7 @@ const (
 	// sweepEvery is how often it is looked whether somebody changed the table.
 	sweepEvery = time.Second
 	// restFactor keeps whole looks at a large table, which others' changes to
-	// their tables cause too, below a part of the time.
+	// their tables cause too, below a part of the time. A table that was emptied doesn't wait for that.
 	restFactor = 50
 )
 
@@ -455,16 +455,28 @@ func (g *Gateway) ensure() error {
 // sweep looks after the table until ctx ends.
 func (g *Gateway) sweep(ctx context.Context) {
 	wait.Every(ctx, sweepEvery, func() {
-		g.mu.Lock()
-		rest := time.Since(g.looked) < restFactor*g.took
-		g.mu.Unlock()
-		if rest {
+		if g.rests() {
 			return
 		}
 		if err := g.Ensure(ctx); err != nil && ctx.Err() == nil {
 			g.log.Error("the gateway's table can't be looked after", "error", err)
 		}
 	})
+}
+
+// rests reports whether the next whole look can wait: the last one was a moment ago, for what one takes, and what all routes need is there.
+// Whoever empties the table or deletes it, as a restart of another firewall does, takes that.
+func (g *Gateway) rests() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if time.Since(g.looked) >= restFactor*g.took {
+		return false
+	}
+	if now, err := g.table.Generation(); err != nil || now == g.generation {
+		return err == nil
+	}
+	held, err := g.table.HoldsChains(g.plan.base())
+	return err == nil && held
 }
 
 // Changes gets a value when the table was found changed and was repaired. It is a hint.
